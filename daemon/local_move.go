@@ -84,7 +84,7 @@ func (d *Daemon) undivide(ctx context.Context, pid int) error {
 			continue
 		}
 		done[e.Workload] = true
-		r, err := d.once(ctx, control.Request{Undo: &control.Which{ID: e.Workload, Sharing: true, Only: plan.ThreadCPUs}})
+		r, err := d.once(ctx, control.Request{Undo: &control.Which{ID: e.Workload, Only: plan.ThreadCPUs}})
 		if err != nil {
 			return err
 		}

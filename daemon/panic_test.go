@@ -16,6 +16,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -30,7 +31,7 @@ func TestPanicOfADecision(t *testing.T) {
 	r.ticks(3)
 	after := m.settings()
 	r.next(control.Input{Progress: &control.Progress{}}) // is nothing
-	r.state.Journal = control.Journal{}
+	r.state.Journal = journal.Journal{}
 	r.state.Tasks = nil // whatever begins now panics
 	m.add("c", 2, 1<<20, 0, 1)
 	r.ticks(3)

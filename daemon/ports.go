@@ -68,7 +68,7 @@ type Surveyor func(ctx context.Context, s *workload.Snapshot) (control.Survey, e
 // Driver. Its methods may block and are called by one goroutine at a time.
 type Scheduler interface {
 	// Look tells it what holds now, and says how it is. Without orders.Config nothing is told.
-	Look(ctx context.Context, orders control.SchedulerOrders) (share.SchedulerSeen, error)
+	Look(ctx context.Context, orders share.SchedulerOrders) (share.SchedulerSeen, error)
 	// Keep keeps the scheduler in a file, so that a step can load it by the version returned. A
 	// dry run only reads it.
 	Keep(ctx context.Context, file string, dryRun bool) (version string, err error)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/homenode/homenode/core/control/concern/caches"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/workload"
@@ -93,7 +94,7 @@ func TestCacheUnable(t *testing.T) {
 	f := cached(t, share.CacheLimit{Cache: 30, Bandwidth: 50})
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectRead && e.Step.Kind == plan.SetCache && !strings.HasSuffix(e.Step.To, "bandwidth=0%") {
-			return &Failure{Failed, "MB: needs a processor that can throttle memory bandwidth"}
+			return &Failure{Code: Failed, Text: "MB: needs a processor that can throttle memory bandwidth"}
 		}
 		return nil
 	}
@@ -104,7 +105,7 @@ func TestCacheUnable(t *testing.T) {
 	f = cached(t, share.CacheLimit{Cache: 30})
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply && e.Step.Kind == plan.SetCache {
-			return &Failure{Failed, "no space left on device: all classes of service are used"}
+			return &Failure{Code: Failed, Text: "no space left on device: all classes of service are used"}
 		}
 		return nil
 	}
@@ -120,7 +121,7 @@ func TestCacheCores(t *testing.T) {
 	f := cached(t, share.CacheLimit{Cache: 30, Bandwidth: 50})
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply && e.Step.Kind == plan.SetCPUs && e.Workload == "/batch2" {
-			return &Failure{Failed, "told so"}
+			return &Failure{Code: Failed, Text: "told so"}
 		}
 		return nil
 	}
@@ -154,7 +155,7 @@ func TestCacheAdapts(t *testing.T) {
 	s.Snapshot.Sources = []workload.SourceStatus{{Source: workload.MBM, Used: true}}
 	s.Interference.Victims = []share.Victim{{ID: "/web", Hurt: true}}
 	s.Shared.Cache = CacheUse{}
-	s.cacheSteps(s.Subjects[:1])
+	caches.Bound{Concern: &s.cachesConcern, Batch: &s.sharingConcern}.Decide(s.scene(true))
 	if got := s.Caching.Now.Cache; got != 20 {
 		t.Errorf("%d %% while important work is hurt", got)
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -70,7 +71,7 @@ func TestOneOwnerHoldsHalf(t *testing.T) {
 			all = append(all, add(f, i))
 		}
 		f.scan(4)
-		if got := f.booked(all); got > ownShare || got < 0.4 {
+		if got := f.booked(all); got > scene.OwnShare || got < 0.4 {
 			t.Errorf("%s: %.0f %% of the host's memory is booked for one user", name, 100*got)
 		}
 		alone := 0

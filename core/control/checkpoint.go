@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -35,8 +36,9 @@ func Resume(text json.RawMessage) (*State, error) {
 	if err := json.Unmarshal(text, &c); err != nil {
 		return nil, fmt.Errorf("read what the daemon remembered: %w", err)
 	}
-	s.Journal, s.before = newJournal(c.Journal), s.Snapshot
+	s.Journal, s.Before = journal.New(c.Journal), s.Snapshot
 	s.SetWritten(c.Saved)
-	s.starts = startsOf(s.Snapshot.Observations)
+	s.resumeConcerns()
+	s.Starts = startsOf(s.Snapshot.Observations)
 	return s, nil
 }

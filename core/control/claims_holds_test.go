@@ -81,7 +81,7 @@ func TestWhatAClaimHolds(t *testing.T) {
 		return &p
 	}
 	here, there := at(workload.Shared, 0), at(workload.Shared, 1)
-	bound := func(p *workload.Placement) binding { return binding{p.CPUs, p.Home} }
+	bound := func(p *workload.Placement) binding { return binding{CPUs: p.CPUs, Nodes: p.Home} }
 	next := func(ours bool) *workload.Next { return &workload.Next{Home: there, Ours: ours} }
 	hand := words.Because(words.GuestBound, "by hand")
 	for name, tt := range map[string]struct {
@@ -135,7 +135,7 @@ func TestWhatAClaimHolds(t *testing.T) {
 		if diff := cmp.Diff(tt.want, place.Of(all, "vm:a")); diff != "" || place.Of(all, "/other") == nil {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
-		seen := binding{c.CPUs, c.Mems}
+		seen := binding{CPUs: c.CPUs, Nodes: c.Mems}
 		if tt.task != nil && tt.task.Request != 0 {
 			seen = *tt.was
 		}
@@ -190,33 +190,4 @@ func TestVCPUsFollow(t *testing.T) {
 	c.VCPUSets = []topology.CPUSet{all, all, all, all}
 	scan()
 	has(2, words.SharedCPUs)
-}
-
-// A claimed workload that was not observed is what its source says; bound to nothing it may
-// be anywhere.
-func TestClaimOfWhatIsNotSeen(t *testing.T) {
-	h := newFake(t, 2, 8).host()
-	p := workload.Process{PID: 5, Start: 6}
-	c := workload.Claim{ID: "vm:a", Name: "a", Driver: inMachine, Process: p, Running: true}
-	o := asClaimed(workload.Observation{Pinned: true, PinnedWhy: "x"}, &c, h)
-	if o.ID != "vm:a" || o.Kind != inMachine || o.Pinned || o.PinnedWhy != "" || !o.CPUs.Equal(h.Online) || !o.Mems.Equal(h.AllowedMems) || len(o.Processes) != 1 || o.Processes[0] != p {
-		t.Errorf("%+v", o)
-	}
-	c.CPUs, c.Mems = topology.CPUs(3), topology.Nodes(1)
-	seen := []workload.Process{{PID: 7, Start: 8}}
-	if o = asClaimed(workload.Observation{Processes: seen}, &c, h); !o.CPUs.Equal(c.CPUs) || !o.Mems.Equal(c.Mems) || len(o.Processes) != 1 || o.Processes[0] != seen[0] {
-		t.Errorf("%+v", o)
-	}
-	c.Process = workload.Process{}
-	if o = asClaimed(workload.Observation{}, &c, h); len(o.Processes) != 0 {
-		t.Errorf("%+v", o)
-	}
-	c.Driver = ""
-	if o = asClaimed(workload.Observation{ID: "/x", Kind: workload.InCgroup, Pinned: true}, &c, h); o.ID != "vm:a" || o.Kind != workload.InCgroup || !o.Pinned || !o.CPUs.Empty() {
-		t.Errorf("changed as it was observed: %+v", o)
-	}
-	c.Caps.PinsThreads = true
-	if o = asClaimed(workload.Observation{ID: "/x", Kind: workload.InCgroup, Pinned: true, PinnedWhy: "x"}, &c, h); o.Pinned || o.PinnedWhy != "" || o.Kind != workload.InCgroup {
-		t.Errorf("its driver's own pins: %+v", o)
-	}
 }

@@ -5,8 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -111,7 +109,7 @@ func TestStepsTogether(t *testing.T) {
 		f.scan(1)
 		f.fail = func(e *Effect) *Failure {
 			if e.Kind == EffectApply && e.Step.Kind == plan.SetCPUs {
-				return &Failure{Failed, "no"}
+				return &Failure{Code: Failed, Text: "no"}
 			}
 			return nil
 		}
@@ -138,7 +136,7 @@ func TestUndoCutsAChange(t *testing.T) {
 			target := plan.Target{Kind: workload.InCgroup, Cgroup: string(id)}
 			f.fail = func(e *Effect) *Failure {
 				if failing > 0 && e.Kind == EffectApply {
-					return &Failure{Failed, "no"}
+					return &Failure{Code: Failed, Text: "no"}
 				}
 				return nil
 			}
@@ -195,23 +193,6 @@ func TestUserShare(t *testing.T) {
 	}
 }
 
-// What `homenode run` was told goes over what is derived, and what it was not told stays.
-func TestSpecOfWhatRunPlaced(t *testing.T) {
-	learned := []workload.Near{{Device: "eth0"}}
-	derived := workload.Spec{ID: "pid:7", Name: "x", Class: workload.Shared, CPUs: 1, Importance: 30, Memory: 5, HugePage: 6, SMT: workload.SMTPrefer, Near: learned}
-	for _, tt := range []struct{ asked, want workload.Spec }{
-		{workload.Spec{Name: "db", Class: workload.Dedicated, CPUs: 2},
-			workload.Spec{ID: "pid:7", Name: "db", Class: workload.Dedicated, CPUs: 2, Importance: 30, Memory: 5, HugePage: 6, SMT: workload.SMTPrefer, Given: true}},
-		{workload.Spec{Name: "db", Class: workload.Shared, CPUs: 2, Memory: 9, HugePage: 2048, SMT: workload.SMTIsolate, Near: []workload.Near{{Device: "eth1"}}},
-			workload.Spec{ID: "pid:7", Name: "db", Class: workload.Shared, CPUs: 2, Importance: 30, Memory: 9, HugePage: 2048, SMT: workload.SMTIsolate, Near: []workload.Near{{Device: "eth1"}}, Given: true}},
-	} {
-		a := Admission{Spec: tt.asked}
-		if diff := cmp.Diff(tt.want, admittedSpec(&a, derived)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
-	}
-}
-
 // What it was learned to work with draws what `homenode run` placed, unless that was told
 // what it is near to; it draws no later process with the PID.
 func TestLinksOfWhatRunPlaced(t *testing.T) {
@@ -231,32 +212,6 @@ func TestLinksOfWhatRunPlaced(t *testing.T) {
 	}
 }
 
-// The root of a workload of processes is the one it is named after; when that has ended,
-// the first.
-func TestRootOfAProcessWorkload(t *testing.T) {
-	for _, tt := range []struct {
-		id  workload.ID
-		pid int
-		is  bool
-	}{{"pid:77", 77, true}, {"pid:77", 78, false}, {"pid:77", 7, false}, {"pid:7", 77, false}, {"pid:10", 10, true}, {"pid:0", 0, false}, {"pid:1", -1, false}, {"/77", 77, false}} {
-		if is := isProcess(tt.id, tt.pid); is != tt.is {
-			t.Errorf("%s of %d: %v", tt.id, tt.pid, is)
-		}
-	}
-	o := workload.Observation{ID: "pid:77", Kind: workload.InProcess, Processes: []workload.Process{{PID: 5, Start: 1}, {PID: 77, Start: 2}, {PID: 78, Start: 3}}}
-	if got := startOf(&o); got != 2 {
-		t.Errorf("of its root %d", got)
-	}
-	o.ID = "pid:9"
-	if got := startOf(&o); got != 1 {
-		t.Errorf("of the first %d", got)
-	}
-	o.Kind = workload.InCgroup
-	if got := startOf(&o); got != 0 {
-		t.Errorf("of a cgroup %d", got)
-	}
-}
-
 // What cannot be seen for now keeps what it holds; what is the host's own, or has a name
 // that no journal can hold, is left alone.
 func TestWhatIsLeftAlone(t *testing.T) {
@@ -272,7 +227,7 @@ func TestWhatIsLeftAlone(t *testing.T) {
 		if e.Seq, e.State = 100+uint64(seq), plan.Applied; e.Workload == "" {
 			e.Workload = hostprep.ID
 		}
-		f.s.Journal.put(e)
+		f.s.Journal.Put(e)
 	}
 	f.scan(2)
 	for id, code := range map[workload.ID]words.Code{deaf: words.MemoryUnanswered, unread: words.MemoryNotRead, odd: words.NotUTF8, slice: words.OfHost, below: words.OfHost} {

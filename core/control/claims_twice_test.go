@@ -88,7 +88,7 @@ func TestUnderAnotherID(t *testing.T) {
 				}
 				old := f.kept[0]
 				if lost { // its deadline is over
-					f.turn(Input{Result: &Result{ID: old.ID, Failed: &Failure{NoAnswer, "no answer"}}})
+					f.turn(Input{Result: &Result{ID: old.ID, Failed: &Failure{Code: NoAnswer, Text: "no answer"}}})
 				}
 				f.keep = nil
 				source := Claimed{Source: "b", Claims: []workload.Claim{claim}}

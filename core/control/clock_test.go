@@ -11,9 +11,9 @@ func TestClockSetBack(t *testing.T) {
 	f.fail = func(e *Effect) *Failure {
 		switch {
 		case e.Kind == EffectRead && e.Workload == "/a":
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		case e.Kind == EffectRead:
-			return &Failure{NoAnswer, "no answer within 11s"}
+			return &Failure{Code: NoAnswer, Text: "no answer within 11s"}
 		}
 		return nil
 	}

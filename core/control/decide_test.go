@@ -10,6 +10,8 @@ import (
 
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control/homes"
+	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -177,7 +179,7 @@ func TestWhoIsStillThere(t *testing.T) {
 		return o
 	}
 	s.Snapshot.Observations = []workload.Observation{seen("/b", 0), seen("/d", 0), seen("pid:1", 7), seen("pid:2", 8)}
-	s.starts = startsOf(s.Snapshot.Observations)
+	s.Starts = startsOf(s.Snapshot.Observations)
 	root := func(scan uint64) Admission {
 		return Admission{Process: workload.Process{PID: 1, Start: 7}, Scan: scan}
 	}
@@ -212,7 +214,7 @@ func TestStepsAfterOneThatWaits(t *testing.T) {
 	for optional, begun := range map[bool]int{false: 0, true: 1} {
 		s, out := telling()
 		first := plan.Step{Kind: plan.SetCPUs, Workload: "/a", To: "1", Optional: optional}
-		s.Retries[keyOf(&first)] = retry{Next: s.At.Add(time.Second)}
+		s.Retries[work.KeyOf(&first)] = retry{Next: s.At.Add(time.Second)}
 		s.begin("/a", &Task{Steps: []plan.Step{first, {Kind: plan.SetMems, Workload: "/a", To: "0"}}})
 		if len(out.Effects) != begun || len(s.Tasks) != begun || begun > 0 && out.Effects[0].Step.Kind != plan.SetMems {
 			t.Errorf("optional %v: %+v", optional, out.Effects)
@@ -238,7 +240,7 @@ func TestMarkWritesOnce(t *testing.T) {
 	s, out := telling()
 	s.put(plan.Entry{Seq: 1, Kind: plan.CgroupCPUs, Path: "/a", State: plan.Intended})
 	for _, state := range []plan.EntryState{plan.Intended, plan.Applied, plan.Applied} {
-		s.mark(s.Journal.entries[1], state)
+		s.mark(s.Journal.At(1), state)
 	}
 	if n := len(out.Save.Entries); n != 2 || out.Save.Entries[1].State != plan.Applied {
 		t.Errorf("%+v", out.Save.Entries)
@@ -250,7 +252,7 @@ func TestFailedStepIsToldOnceAndTriedLater(t *testing.T) {
 	f.add("a", 3, 1<<20, 0, 1)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply {
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		}
 		return nil
 	}
@@ -296,7 +298,7 @@ func TestWaitIsBounded(t *testing.T) {
 	f.add("a", 3, 1<<20, 0, 1)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply {
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		}
 		return nil
 	}
@@ -328,7 +330,7 @@ func TestNoAnswer(t *testing.T) {
 	b := f.add("b", 3, 1<<20, 0, 1)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectRead && e.Workload == a {
-			return &Failure{NoAnswer, "no answer within 11s"}
+			return &Failure{Code: NoAnswer, Text: "no answer within 11s"}
 		}
 		return nil
 	}
@@ -367,7 +369,7 @@ func TestFailureOfOneStepIsNoneOfTheOther(t *testing.T) {
 	f := scattered(t)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectRead && e.Workload == "/a" {
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		}
 		return nil
 	}
@@ -392,7 +394,7 @@ func TestEveryChangeFails(t *testing.T) {
 					return nil
 				}
 				if calls++; calls == n {
-					return &Failure{code, "broken on purpose"}
+					return &Failure{Code: code, Text: "broken on purpose"}
 				}
 				return nil
 			}
@@ -457,7 +459,7 @@ func TestJournalForgetsWhatIsGone(t *testing.T) {
 	f.remove("/b")
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectPresent {
-			return &Failure{NoAnswer, "no answer"}
+			return &Failure{Code: NoAnswer, Text: "no answer"}
 		}
 		return nil
 	}
@@ -510,18 +512,18 @@ func TestSetByOthers(t *testing.T) {
 		if object == "x" {
 			object = f.values[settingKey{plan.CgroupCPUs, string(id)}].Object
 		}
-		f.s.Journal = newJournal([]plan.Entry{{Seq: 1, Kind: plan.CgroupCPUs, Path: c.path, Object: object, New: "0-1"}})
-		if got := !f.s.setByOthers(&o).None(); got != c.want {
+		f.s.Journal = journal.New([]plan.Entry{{Seq: 1, Kind: plan.CgroupCPUs, Path: c.path, Object: object, New: "0-1"}})
+		if got := !f.s.SetByOthers(&f.s.Journal, &o).None(); got != c.want {
 			t.Errorf("homenode changed %q (%s): %v", c.path, object, got)
 		}
 	}
-	f.s.Journal = newJournal(nil)
+	f.s.Journal = journal.New(nil)
 	o.CPUs = f.host().Allowed
-	if why := f.s.setByOthers(&o); !why.None() {
+	if why := f.s.SetByOthers(&f.s.Journal, &o); !why.None() {
 		t.Error(why)
 	}
 	o.CPUs, o.Kind = topology.CPUs(0), workload.InProcess
-	if why := f.s.setByOthers(&o); !why.None() {
+	if why := f.s.SetByOthers(&f.s.Journal, &o); !why.None() {
 		t.Error(why)
 	}
 }

@@ -27,12 +27,12 @@ func TestDivideAmidFaults(t *testing.T) {
 		f.fail = func(e *Effect) *Failure {
 			switch {
 			case len(late) > 0 && e.Workload == id && e.Kind != EffectRead && e.Kind != EffectPresent: // nothing else is begun beside it
-				return &Failure{NoAnswer, "a call before it has not come back"}
+				return &Failure{Code: NoAnswer, Text: "a call before it has not come back"}
 			case e.Kind == EffectApply && full: // as daemon does it (release)
-				return &Failure{Failed, "not changed, for the journal could not be written: no space left on device"}
+				return &Failure{Code: Failed, Text: "not changed, for the journal could not be written: no space left on device"}
 			case e.Kind == EffectApply && e.Step.Kind == plan.DivideThreads && hangs:
 				late = append(late, *e.Step)
-				return &Failure{NoAnswer, "set affinity of thread 7: no answer within 5 s"}
+				return &Failure{Code: NoAnswer, Text: "set affinity of thread 7: no answer within 5 s"}
 			}
 			return nil
 		}

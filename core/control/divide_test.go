@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homenode/homenode/core/control/concern/threads"
 	"github.com/homenode/homenode/core/hostprep"
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -57,7 +59,7 @@ func (f *fake) undivided(path, value string) {
 	}
 	for id, w := range f.works {
 		for _, t := range w.obs.PerThread {
-			if _, given := f.s.Journal.dividedOf(id); plan.ProcessPath(w.obs.Processes[0]) == path && slices.ContainsFunc(given, t.CPUs.Equal) {
+			if _, given := threads.DividedOf(&f.s.Journal, id); plan.ProcessPath(w.obs.Processes[0]) == path && slices.ContainsFunc(given, t.CPUs.Equal) {
 				f.setThread(id, t.TID, cpus)
 			}
 		}
@@ -83,7 +85,7 @@ func TestDivideThreads(t *testing.T) {
 	if p == nil || p.Home.Len() != 2 {
 		t.Fatalf("home %v", p)
 	}
-	parts := f.s.partsOf(f.s.observation(id), true)
+	parts := place.Parts(f.s.Snapshot.Host, p)
 	all := f.sets(id)
 	if all["1"] != 1 || all[parts[0].CPUs.String()]+all[parts[1].CPUs.String()] != 11 || all[parts[0].CPUs.String()] < 5 || all[parts[1].CPUs.String()] < 5 {
 		t.Fatalf("threads are divided as %v, home %s", all, p.Home)
@@ -125,7 +127,7 @@ func TestDivideThreads(t *testing.T) {
 	if got := f.sets(id); got["1"] != 1 || got[f.host().Online.String()] != 12 {
 		t.Errorf("after undo threads have %v", got)
 	}
-	if left, _ := f.s.Journal.dividedOf(id); len(left) > 0 {
+	if left, _ := threads.DividedOf(&f.s.Journal, id); len(left) > 0 {
 		t.Errorf("entries are left: %s", asJSON(t, left))
 	}
 }
@@ -288,7 +290,7 @@ func TestSample(t *testing.T) {
 	g.scan(6)
 	g.start() // killed meanwhile
 	g.scan(2)
-	g.after(sampleMost)
+	g.after(threads.SampleMost)
 	g.scan(3)
 	if g.get(plan.HostFile, hostprep.NUMABalancing) != "0" {
 		t.Error("it is on for longer than it may")

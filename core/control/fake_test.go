@@ -49,7 +49,7 @@ type fake struct {
 	free     map[topology.NodeID]topology.KiB // of nodes with less than all free
 	devices  []topology.Device
 
-	works    map[workload.ID]*work
+	works    map[workload.ID]*job
 	machines []*machine
 	lost     string                      // why the runtime does not answer
 	values   map[settingKey]plan.Setting // every setting there is
@@ -85,8 +85,8 @@ type fake struct {
 	blind   bool // no twin: what is tried changes the state by hand
 }
 
-// work is a workload as it would be observed.
-type work struct {
+// job is a workload as it would be observed.
+type job struct {
 	obs   workload.Observation
 	taken topology.CPUSet // CPUs that a partition has taken from it
 }
@@ -162,7 +162,7 @@ func defaults() Settings {
 
 func newFake(t testing.TB, nodes, per int, change ...func(*Settings)) *fake {
 	f := &fake{t: t, nodes: nodes, per: per, mem: 8 << 20, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC),
-		works: map[workload.ID]*work{}, values: map[settingKey]plan.Setting{}, replies: map[uint64]Reply{}, stopped: map[uint64]bool{},
+		works: map[workload.ID]*job{}, values: map[settingKey]plan.Setting{}, replies: map[uint64]Reply{}, stopped: map[uint64]bool{},
 		disk: disk{entries: map[uint64]plan.Entry{}, moves: map[workload.ID]plan.Move{}, values: map[string]json.RawMessage{}}}
 	f.settings = defaults()
 	f.start(change...)
@@ -212,7 +212,7 @@ func (f *fake) observation(name string, cpus float64, kib topology.KiB, on []top
 // on the given nodes in equal parts.
 func (f *fake) add(name string, cpus float64, kib topology.KiB, on ...topology.NodeID) workload.ID {
 	o := f.observation(name, cpus, kib, on)
-	f.works[o.ID] = &work{obs: o}
+	f.works[o.ID] = &job{obs: o}
 	f.create(o.Cgroup)
 	return o.ID
 }
@@ -230,7 +230,7 @@ func (f *fake) addProcess(pid int, name string, cpus float64, kib topology.KiB, 
 	o := f.observation(name, cpus, kib, on)
 	o.ID, o.Kind, o.Cgroup = ProcessID(pid), workload.InProcess, "/user.slice"
 	o.Processes = []workload.Process{{PID: pid, Start: 7}}
-	f.works[o.ID] = &work{obs: o}
+	f.works[o.ID] = &job{obs: o}
 	f.values[settingKey{plan.Affinity, plan.ProcessPath(o.Processes[0])}] = plan.Setting{Kind: plan.Affinity, Path: plan.ProcessPath(o.Processes[0]), Value: f.host().Online.String()}
 	return o.ID
 }
@@ -571,7 +571,9 @@ func (f *fake) result(r Result) {
 	f.turn(Input{Result: &r})
 }
 
-func gone(path string) *Failure { return &Failure{Gone, path + ": no such file or directory"} }
+func gone(path string) *Failure {
+	return &Failure{Code: Gone, Text: path + ": no such file or directory"}
+}
 
 // perform does an effect.
 func (f *fake) perform(e Effect) {
@@ -631,7 +633,7 @@ func (f *fake) perform(e Effect) {
 			case e.Kind == EffectCheck:
 				r.Settings = append(r.Settings, now)
 			case e.Kind == EffectRestore && !entry.Ours(now):
-				failed = &Failure{Foreign, "it reads " + strconv.Quote(now.Value)}
+				failed = &Failure{Code: Foreign, Text: "it reads " + strconv.Quote(now.Value)}
 			case e.Kind == EffectRestore && f.values[settingKey{entry.Kind, entry.Path}].Kind == "": // it did not come back
 				failed = gone(entry.Path)
 			case e.Kind == EffectRestore:
@@ -783,7 +785,7 @@ func (f *fake) movePages(e Effect) {
 	var total int64
 	for half := range 2 {
 		if f.stopped[e.ID] {
-			end.Failed = &Failure{Cancelled, "context canceled"}
+			end.Failed = &Failure{Code: Cancelled, Text: "context canceled"}
 			break
 		}
 		w := f.works[f.s.observed(e.Workload)[0]]
@@ -811,7 +813,7 @@ func (f *fake) movePages(e Effect) {
 	f.result(end)
 }
 
-func (f *fake) moveHalf(w *work, s *plan.Step, half int) topology.KiB {
+func (f *fake) moveHalf(w *job, s *plan.Step, half int) topology.KiB {
 	home, _ := topology.ParseNodeSet(s.To)
 	mem, moved := plantest.MoveHalf(w.obs.Memory, home, half, f.pinned)
 	w.obs.Memory, w.obs.Anon = mem, mem
@@ -937,7 +939,7 @@ func (f *fake) halt(m *machine) {
 	m.run, m.gone = 0, m.transient
 }
 
-func (f *fake) workOf(m *machine) *work {
+func (f *fake) workOf(m *machine) *job {
 	for _, w := range f.works {
 		if w.obs.Processes[0] == m.root {
 			return w

@@ -21,7 +21,7 @@ func TestNotFrozen(t *testing.T) {
 	}
 	f.fail = func(e *Effect) *Failure {
 		if stuck && mems(e) {
-			return &Failure{NotFrozen, "cgroup /a: its processes did not freeze"}
+			return &Failure{Code: NotFrozen, Text: "cgroup /a: its processes did not freeze"}
 		}
 		return nil
 	}

@@ -383,7 +383,7 @@ func TestCheckThatFails(t *testing.T) {
 	writes := f.count(EffectApply, id)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectCheck {
-			return &Failure{Failed, "on purpose"}
+			return &Failure{Code: Failed, Text: "on purpose"}
 		}
 		return nil
 	}

@@ -11,7 +11,6 @@ import (
 
 // What package homes describes.
 type (
-	Admission    = homes.Admission
 	Decisions    = homes.Decisions
 	PlaceRequest = homes.PlaceRequest
 	Exact        = homes.Exact
@@ -31,7 +30,7 @@ func ExactPlacement(h *topology.Host, spec *workload.Spec, in *PlaceRequest) wor
 
 // now returns what homes depend on besides themselves.
 func (s *State) now() *homes.Now {
-	return &homes.Now{At: s.At, Begun: s.Scans, Seen: s.Seen, Subjects: s.Subjects, Claims: s.Claims}
+	return &homes.Now{At: s.At, Begun: s.Scans, Seen: s.Seen, Subjects: s.Subjects, Clear: s.Scene.KeepClear}
 }
 
 // failure returns a refusal of package homes as a failure.
@@ -46,7 +45,7 @@ func failure(r *homes.Refusal) *Failure {
 	case homes.NoRoom:
 		code = NoRoom
 	}
-	return &Failure{code, r.Why}
+	return &Failure{Code: code, Text: r.Why}
 }
 
 // keep writes what homes have to save.
@@ -69,10 +68,10 @@ func (s *State) keep(changed homes.Save) {
 func (s *State) Ledger() *place.Ledger { return s.Homes.Ledger(s.now()) }
 
 func (s *State) withAdmissions(ledger []workload.Placement) []workload.Placement {
-	return s.WithAdmissions(ledger, s.Seen)
+	return s.Homes.WithAdmissions(ledger, s.Seen)
 }
 
-func (s *State) keepClear() { s.KeepClear(s.Claims) }
+func (s *State) keepClear() { s.Homes.KeepClear(s.Scene.KeepClear) }
 
 func (s *State) savePlacements() { s.out.Save.Placements = s.SavePlacements() }
 

@@ -4,10 +4,10 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -48,22 +48,14 @@ type Scan struct {
 	Failed   string            `json:"failed,omitempty"` // why nothing could be seen; the rest is empty then
 }
 
-// Claimed is what one source says.
-type Claimed struct {
-	Source   string             `json:"source"`
-	Claims   []workload.Claim   `json:"claims,omitempty"` // rising by ID
-	Problems []workload.Problem `json:"problems,omitempty"`
-	Failed   string             `json:"failed,omitempty"` // it does not answer; the rest is what it said last
-}
+// SurveyKind names what is read beside the scans.
+type SurveyKind = work.SurveyKind
 
-// SurveyKind names what is read beside the scans, each with a period of its own.
-type SurveyKind string
-
-// Surveys.
+// Surveys; package work describes them.
 const (
-	Managers   SurveyKind = "managers"   // other programs that place things
-	Links      SurveyKind = "links"      // devices and helpers that workloads use
-	Interrupts SurveyKind = "interrupts" // where interrupts and queues of devices go
+	Managers   = work.Managers
+	Links      = work.Links
+	Interrupts = work.Interrupts
 )
 
 // Survey is what a survey found.
@@ -75,21 +67,6 @@ type Survey struct {
 	Links    map[workload.ID][]workload.Link `json:"links,omitempty"`
 	Read     map[workload.ID]time.Time       `json:"read,omitempty"` // when the counters of Links were
 	Devices  []irq.Device                    `json:"devices,omitempty"`
-}
-
-// Manager is another program that places things on this host.
-type Manager struct {
-	Name string `json:"name"`
-	Does string `json:"does"`           // in words
-	Owns string `json:"owns,omitempty"` // what is left to it, in words; "" when homenode works beside it
-	// CPUs is what it keeps for work of its own.
-	CPUs topology.CPUSet `json:"cpus,omitzero"`
-	// What is left to it.
-	Everything bool     `json:"everything,omitempty"` // all workloads
-	Cgroups    []string `json:"cgroups,omitempty"`    // workloads below a cgroup with one of these names
-	Interrupts bool     `json:"interrupts,omitempty"` // of devices
-	// Names is the workloads that it is about, for status.
-	Names []string `json:"names,omitempty"`
 }
 
 // Request is what somebody asks: exactly one of the pointers is set.
@@ -114,11 +91,11 @@ type Request struct {
 type Which struct {
 	ID  workload.ID `json:"id,omitempty"` // or a name, see workload.Find
 	All bool        `json:"all,omitempty"`
-	// Sharing: of what sharing has set alone, and nothing is held afterwards.
+	// Sharing is what versions before 0.3 have on disk for what homenode restored by itself.
 	Sharing bool `json:"sharing,omitempty"`
 	// Own: not of what a person ordered to be set (`host prepare`).
 	Own bool `json:"own,omitempty"`
-	// Only: of settings of this kind alone; "" is all.
+	// Only: settings of this kind alone; tasks under way go on, and nothing is held afterwards. "" is all.
 	Only plan.SettingKind `json:"only,omitempty"`
 	// Stop: the daemon ends and puts everything back; nothing is held afterwards.
 	Stop bool `json:"stop,omitempty"`
@@ -128,11 +105,8 @@ type Which struct {
 
 // name is it in words.
 func (w Which) name() string {
-	switch {
-	case w.All:
+	if w.All {
 		return "everything"
-	case w.Sharing:
-		return "what sharing has set of " + string(w.ID)
 	}
 	return string(w.ID)
 }
@@ -154,36 +128,29 @@ type Change struct {
 	Release bool `json:"release,omitempty"`
 }
 
-// Code is the kind of a refusal or failure.
-type Code string
-
-// Codes.
-const (
-	BadRequest Code = "bad request"
-	NotFound   Code = "not found"
-	Forbidden  Code = "forbidden"
-	NoRoom     Code = "no room"
-	Failed     Code = "failed"
-
-	// Of effects.
-	Gone      Code = "gone"       // what it is about no longer exists
-	Fixed     Code = "fixed"      // the kernel lets nobody change it
-	InUse     Code = "in use"     // by others; it goes back with them
-	Foreign   Code = "foreign"    // somebody else has set it since
-	Lacking   Code = "lacking"    // this kernel has no such file of a cgroup
-	Unchanged Code = "unchanged"  // it stands as it was, and nothing had to be put back
-	NoAnswer  Code = "no answer"  // the call did not come back
-	NotFrozen Code = "not frozen" // a process did not stop for it, and may hold a lock for as long as it likes
-	Cancelled Code = "cancelled"
+// What a step or a request came to.
+type (
+	Code    = work.Code
+	Failure = work.Failure
 )
 
-// Failure is why something was refused or did not work; nil is none.
-type Failure struct {
-	Code Code   `json:"code"`
-	Text string `json:"text"`
-}
-
-func (f *Failure) Error() string { return f.Text }
+// Codes of refusals and failures; package work describes them.
+const (
+	BadRequest = work.BadRequest
+	NotFound   = work.NotFound
+	Forbidden  = work.Forbidden
+	NoRoom     = work.NoRoom
+	Failed     = work.Failed
+	Gone       = work.Gone
+	Fixed      = work.Fixed
+	InUse      = work.InUse
+	Foreign    = work.Foreign
+	Lacking    = work.Lacking
+	Unchanged  = work.Unchanged
+	NoAnswer   = work.NoAnswer
+	NotFrozen  = work.NotFrozen
+	Cancelled  = work.Cancelled
+)
 
 // Reply answers a Request: Failed, or what was asked.
 type Reply struct {
@@ -241,55 +208,27 @@ type Output struct {
 	Balance *balance.Report `json:"balance,omitempty"`
 }
 
-// EffectKind is what is to be done.
-type EffectKind string
-
-// Effects. Each ends with one Result, but for those marked *.
-const (
-	EffectRead      EffectKind = "read"      // Driver.Changes(Step), and who has inherited
-	EffectApply     EffectKind = "apply"     // Driver.Apply(Step); page moves tell their progress
-	EffectRestore   EffectKind = "restore"   // of Entries, what is still ours
-	EffectCheck     EffectKind = "check"     // Driver.Read of each of Entries
-	EffectPresent   EffectKind = "present"   // which of Entries are about things that are gone
-	EffectInherited EffectKind = "inherited" // who has inherited from Entries, among Among or all
-	EffectCancel    EffectKind = "cancel"    // * stops the effect Of
-	EffectSurvey    EffectKind = "survey"    // * ends with a Survey
-	EffectChanged   EffectKind = "changed"   // * tells the observer that what Workload may use was changed
-	EffectScheduler EffectKind = "scheduler" // tells the kernel's scheduler for batch work what holds, and asks how it is
-	EffectMoved     EffectKind = "moved"     // * … that its memory was moved
+// What is done beside the loop, and how it ended.
+type (
+	EffectKind = work.EffectKind
+	Effect     = work.Effect
+	Result     = work.Result
 )
 
-// Effect is one thing to be done beside the loop.
-type Effect struct {
-	ID       uint64             `json:"id,omitempty"`
-	Kind     EffectKind         `json:"kind"`
-	Workload workload.ID        `json:"workload,omitempty"`
-	Step     *plan.Step         `json:"step,omitempty"`
-	Entries  []plan.Entry       `json:"entries,omitempty"`
-	Among    []workload.Process `json:"among,omitempty"`
-	// Journal, of a read and of a restore, is the entries that something may have inherited from. Thousands of reads
-	// share it, and a record has it not: the state has it.
-	Journal   []plan.Entry     `json:"-"`
-	Scheduler *SchedulerOrders `json:"scheduler,omitempty"`
-	Of        uint64           `json:"of,omitempty"`
-	Survey    SurveyKind       `json:"survey,omitempty"`
-}
-
-// Result is how an effect ended.
-type Result struct {
-	ID        uint64               `json:"id"`
-	Failed    *Failure             `json:"failed,omitempty"`
-	Changes   []plan.Change        `json:"changes,omitempty"`   // of a read
-	Inherited []plan.Inherited     `json:"inherited,omitempty"` // of a read or inherited
-	Each      []*Failure           `json:"each,omitempty"`      // of a restore, check or present: one for each entry
-	Settings  []plan.Setting       `json:"settings,omitempty"`  // of a check
-	Scheduler *share.SchedulerSeen `json:"scheduler,omitempty"` // of a look at it
-	// Standing: of an apply that failed, the step's settings as they are now; nil when
-	// that could not be read.
-	Standing []plan.Setting `json:"standing,omitempty"`
-	// Frozen is how long an apply or a restore kept processes from running.
-	Frozen time.Duration `json:"frozen,omitempty"`
-}
+// Kinds of effect; package work describes them.
+const (
+	EffectRead      = work.EffectRead
+	EffectApply     = work.EffectApply
+	EffectRestore   = work.EffectRestore
+	EffectCheck     = work.EffectCheck
+	EffectPresent   = work.EffectPresent
+	EffectInherited = work.EffectInherited
+	EffectCancel    = work.EffectCancel
+	EffectSurvey    = work.EffectSurvey
+	EffectChanged   = work.EffectChanged
+	EffectScheduler = work.EffectScheduler
+	EffectMoved     = work.EffectMoved
+)
 
 // Progress is how far a page move has come.
 type Progress struct {

@@ -356,7 +356,7 @@ func TestLargeMachineHalfWay(t *testing.T) {
 		} else {
 			f.fail = func(e *Effect) *Failure {
 				if e.Kind == EffectApply && e.Step.Kind == plan.MovePages {
-					return &Failure{Failed, "broken on purpose"}
+					return &Failure{Code: Failed, Text: "broken on purpose"}
 				}
 				return nil
 			}

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"fmt"
 	"maps"
 	"strings"
 
@@ -92,7 +91,7 @@ func (s *State) reply(r Reply) {
 
 // put writes an entry into the journal, in memory and on disk.
 func (s *State) put(e plan.Entry) {
-	s.Journal.put(e)
+	s.Journal.Put(e)
 	s.out.Save.Entries = append(s.out.Save.Entries, e)
 }
 
@@ -192,38 +191,9 @@ func (s *State) noteGiven(id workload.ID, kind plan.SettingKind, value string) {
 	}
 }
 
-// observed is what the observer calls the parts of a workload: of a claim's part, those of the whole.
-func (s *State) observed(id workload.ID) []workload.ID {
-	whole, _ := workload.PartOf(id)
-	if seen := s.SeenAs[whole]; len(seen) > 0 {
-		return seen
-	}
-	return []workload.ID{id}
-}
-
 // tellObserver tells it what was done to a workload.
 func (s *State) tellObserver(kind EffectKind, id workload.ID) {
 	for _, part := range s.observed(id) {
 		s.note(Effect{Kind: kind, Workload: part})
 	}
 }
-
-// ProcessID is the workload that a process is the root of.
-func ProcessID(pid int) workload.ID { return workload.ID(fmt.Sprintf("pid:%d", pid)) }
-
-// isProcess reports whether a workload is that of ProcessID, without making that.
-func isProcess(id workload.ID, pid int) bool {
-	number, ok := strings.CutPrefix(string(id), "pid:")
-	if !ok || pid <= 0 {
-		return false
-	}
-	for i := len(number) - 1; i >= 0; i-- {
-		if pid == 0 || number[i] != byte('0'+pid%10) {
-			return false
-		}
-		pid /= 10
-	}
-	return pid == 0
-}
-
-func ofProcess(id workload.ID) bool { return strings.HasPrefix(string(id), "pid:") }

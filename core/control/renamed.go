@@ -4,42 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 
+	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
-
-// Names of settings before version 0.2, as journals and flight logs of then have them.
-const (
-	policyBefore = "offline"
-	groupBefore  = "homenode-offline"
-)
-
-// renamed is a path or value of a setting as it is called now.
-func renamed(kind plan.SettingKind, text string) string {
-	switch {
-	case kind == plan.TaskPolicy && text == policyBefore:
-		return PolicyExt
-	case (kind == plan.CacheGroup || kind == plan.CacheTasks) && text == groupBefore:
-		return share.CacheGroup
-	}
-	return text
-}
-
-func renameEntry(e *plan.Entry) {
-	if e.Kind == plan.CacheGroup {
-		e.Path = renamed(e.Kind, e.Path)
-	}
-	e.Old, e.New = renamed(e.Kind, e.Old), renamed(e.Kind, e.New)
-}
-
-func renameSetting(s *plan.Setting) {
-	if s.Kind == plan.CacheGroup {
-		s.Path = renamed(s.Kind, s.Path)
-	}
-	s.Value = renamed(s.Kind, s.Value)
-}
 
 // renameInput changes what a flight log of before 0.2 has: results of effects name settings.
 func renameInput(in *Input) {
@@ -48,21 +17,21 @@ func renameInput(in *Input) {
 		return
 	}
 	for i := range r.Changes {
-		renameSetting(&r.Changes[i].Setting)
-		r.Changes[i].Will = renamed(r.Changes[i].Kind, r.Changes[i].Will)
+		journal.RenameSetting(&r.Changes[i].Setting)
+		r.Changes[i].Will = journal.Renamed(r.Changes[i].Kind, r.Changes[i].Will)
 	}
 	for i := range r.Settings {
-		renameSetting(&r.Settings[i])
+		journal.RenameSetting(&r.Settings[i])
 	}
 	for i := range r.Standing {
-		renameSetting(&r.Standing[i])
+		journal.RenameSetting(&r.Standing[i])
 	}
 }
 
 // sameNow reports whether two Outputs are the same but for what version 0.2 has renamed and for the
 // wording of reasons. recorded has none of the names of before where it is of this version.
 func sameNow(recorded, followed []byte) bool {
-	if !bytes.Contains(bytes.ToLower(recorded), []byte(policyBefore)) {
+	if !bytes.Contains(bytes.ToLower(recorded), []byte(journal.PolicyBefore)) {
 		return false
 	}
 	was, now := inWordsOfNow(recorded), inWordsOfNow(followed)
@@ -97,8 +66,8 @@ func renamedIn(key string, value any) any {
 		if _, coded := v["code"]; coded {
 			delete(v, "text")
 		}
-		if was, ok := v[policyBefore]; ok { // of a share.Suspect
-			delete(v, policyBefore)
+		if was, ok := v[journal.PolicyBefore]; ok { // of a share.Suspect
+			delete(v, journal.PolicyBefore)
 			v["batch"] = was
 		}
 		for k := range v {
@@ -126,9 +95,9 @@ func renamedText(key, text string) string {
 			return string(tier)
 		}
 	case "to", "new", "old", "value":
-		return renamed(plan.CacheTasks, renamed(plan.TaskPolicy, text))
+		return journal.Renamed(plan.CacheTasks, journal.Renamed(plan.TaskPolicy, text))
 	case "host", "path":
-		return renamed(plan.CacheGroup, text)
+		return journal.Renamed(plan.CacheGroup, text)
 	}
 	return text
 }

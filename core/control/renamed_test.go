@@ -68,13 +68,13 @@ func TestJournalOfBefore(t *testing.T) {
 	if _, known := s.Theirs[string(plan.CacheGroup)+" "+share.CacheGroup]; !known {
 		t.Errorf("what another program took over is %+v", s.Theirs)
 	}
-	if e := s.cacheEntry(); e == nil || e.Seq != 1 {
+	if e := s.Journal.Of(plan.CacheGroup, share.CacheGroup); e == nil || e.Seq != 1 {
 		t.Errorf("the group is %+v", e)
 	}
 	if e := s.Journal.Of(plan.CacheTasks, "/a"); e == nil || e.New != share.CacheGroup {
 		t.Errorf("its threads are in %+v", e)
 	}
-	if e := s.Journal.Of(plan.TaskPolicy, "/a"); e == nil || e.New != PolicyExt || e.Old != "other" {
+	if e := s.Journal.Of(plan.TaskPolicy, "/a"); e == nil || e.New != plan.PolicyExt || e.Old != "other" {
 		t.Errorf("its policy is %+v", e)
 	}
 	if e := s.Journal.Of(plan.CgroupCPUs, "/offline"); e == nil || e.Workload != "/offline" || e.New != "0-1" {

@@ -157,7 +157,7 @@ func TestAnythingInAnyOrder(t *testing.T) {
 				kind := rapid.SampledFrom([]EffectKind{EffectRead, EffectApply, EffectRestore, EffectCheck}).Draw(rt, "effect")
 				f.fail = func(e *Effect) *Failure {
 					if e.Kind == kind && e.ID%2 == 0 && !(kind == EffectRestore && (code == Gone || code == Fixed)) {
-						return &Failure{code, "on purpose"}
+						return &Failure{Code: code, Text: "on purpose"}
 					}
 					return nil
 				}

@@ -15,7 +15,7 @@ import (
 func (s *State) request(r *Request) {
 	if s.mustSee(r) {
 		if why := s.Told[scanFailed]; why != "" {
-			s.reply(Reply{ID: r.ID, Failed: &Failure{Failed, why}})
+			s.reply(Reply{ID: r.ID, Failed: &Failure{Code: Failed, Text: why}})
 			return
 		}
 		s.Waiting = append(s.Waiting, r)
@@ -35,10 +35,7 @@ func (s *State) request(r *Request) {
 		s.resume(r.ID, *r.Resume, r.Lineage)
 	case r.Partition != nil:
 		s.setPartition(r.ID, *r.Partition, r.DryRun)
-	case r.Share != nil:
-		s.setSharing(r.ID, r.Share.On, r.DryRun)
-	case r.Upgrade != nil:
-		s.upgrade(r.ID, *r.Upgrade, r.DryRun)
+	case s.orderConcerns(r):
 	case r.Change != nil:
 		s.change(r.ID, r.Change)
 	default:
@@ -197,7 +194,7 @@ func (s *State) mayMove(id workload.ID, dry bool) *Failure {
 	case s.Holds.All:
 		return refuse(Forbidden, words.AllHeldFirst)
 	case !s.Halted.None():
-		return &Failure{Failed, s.Halted.String()}
+		return &Failure{Code: Failed, Text: s.Halted.String()}
 	}
 	return nil
 }
@@ -216,7 +213,7 @@ func (s *State) rehome(id workload.ID, in *MoveRequest) (*Moved, *Failure) {
 		return answer, nil
 	}
 	s.release(id)
-	s.keep(s.Follow(next, answer, s.scanned(), s.At))
+	s.keep(s.Homes.Follow(next, answer, s.scanned(), s.At))
 	s.own = false
 	s.tryAgain(id) // what failed on the way to the old home says nothing of the new one
 	s.order(id, words.MovedByOrder, answer.To, answer.CPUs, answer.From, answer.FromCPUs)
@@ -367,7 +364,7 @@ func movedByHand(steps []plan.Step) string {
 
 // changed answers who asked for steps.
 func (s *State) changed(t *Task) {
-	cut := &Failure{Cancelled, words.Because(words.HeldByHand).String()}
+	cut := &Failure{Code: Cancelled, Text: words.Because(words.HeldByHand).String()}
 	if n := len(t.Errs); t.Together && n > 0 && t.Errs[n-1] != nil {
 		cut = t.Errs[n-1]
 	}

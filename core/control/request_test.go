@@ -602,7 +602,7 @@ func TestChange(t *testing.T) {
 	}
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply && e.Step.Target.Host == "sys/b" {
-			return &Failure{Failed, "on purpose"}
+			return &Failure{Code: Failed, Text: "on purpose"}
 		}
 		return nil
 	}

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/homes"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -30,22 +32,27 @@ func (s *State) scan(in *Scan) {
 		return
 	}
 	s.over(scanFailed)
-	s.before = s.Snapshot
+	s.Before = s.Snapshot
 	s.Seen, s.Began, s.Took = in.Number, in.Began, in.Took
-	s.Snapshot, s.callable = s.named(s.claimed(in.Snapshot, in.Claims)), nil
-	s.Snapshot.Observations = s.ownWrites(s.Snapshot.Observations)
-	if len(s.Claims) > 0 {
-		for i := range s.Snapshot.Observations {
-			s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), s.unfollowed(&s.Snapshot.Observations[i])...)
+	snap, begun := s.Merge(in.Snapshot, in.Claims)
+	var late []workload.ID // held, and found to have begun with what homenode had set
+	for _, c := range begun {
+		if s.begun(c) && s.Holds.Has(c.ID) {
+			late = append(late, c.ID)
 		}
 	}
-	s.boundClaims()
-	s.locateHelpers()
-	s.recognise()
-	s.follow()
+	s.Show(s.named(snap))
+	s.Snapshot.Observations = s.ownWrites(s.Snapshot.Observations)
+	unfollowed := s.Unfollowed(s.Settings.Rules)
+	if len(unfollowed) > 0 {
+		s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), unfollowed...)
+	}
+	by := s.basis()
+	s.BoundClaims(by)
+	s.LocateHelpers()
+	s.Recognise(s.Settings.Recognise != "" && s.Settings.Recognise != RecogniseOff)
+	s.Scene.Follow(by, s.Placements())
 	s.decide()
-	late := s.late
-	s.late = nil
 	for _, id := range late { // it was undone while they began
 		s.undo(0, Which{ID: id}, workload.Lineage{})
 	}
@@ -58,8 +65,8 @@ func (s *State) decide() {
 	s.dropReplaced()
 	s.Placements()
 	before := *s // for what is told of the difference
-	before.Snapshot, s.before = s.before, s.Snapshot
-	s.starts = startsOf(s.Snapshot.Observations)
+	before.Snapshot, s.Before = s.Before, s.Snapshot
+	s.Starts = startsOf(s.Snapshot.Observations)
 	living := s.living(&before)
 	s.Facts = plan.State{
 		Host: s.Snapshot.Host, Policy: s.policy(s.Snapshot.Host), Unmanaged: s.Snapshot.Unmanaged,
@@ -69,10 +76,11 @@ func (s *State) decide() {
 	out, violations := s.sound(s.input(s.Began))
 	s.noted(out.Plan.Report.Decisions)
 	out.Plan.Placements = homes.WithStartTimes(out.Plan.Placements, s.scanned())
-	if len(violations) == 0 {
-		s.share(&out.Plan)
-	}
 	s.Plan, s.own, s.Balancing, s.Halted = out.Plan, false, out.Report, words.Reason{}
+	s.inUseAs = s.targetsInUse()
+	if len(violations) == 0 {
+		s.reconcile()
+	}
 	if changing := func(x plan.Step) bool { return s.changing(x.Workload) }; slices.ContainsFunc(s.Plan.Steps, changing) {
 		s.Plan.Steps = slices.DeleteFunc(slices.Clone(s.Plan.Steps), changing)
 	}
@@ -80,9 +88,7 @@ func (s *State) decide() {
 		s.Halted = words.Because(words.PlanUnsound, len(violations), violations[0].String())
 		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil
 	}
-	s.inUseAs = s.targetsInUse()
-	s.unshare()
-	s.lookAtScheduler()
+	out.Plan.Steps = s.Plan.Steps
 	s.wide = nil
 	for i := range s.Plan.Placements {
 		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.Divide {
@@ -116,13 +122,11 @@ func (s *State) decide() {
 	if !s.acts() {
 		return
 	}
-	s.askManagers()
 	s.checkSettings()
 	s.lookForInherited()
 	s.Plan.Steps = append(s.Plan.Steps, s.nextStarts(stepsOf(s.Plan.Steps))...)
-	s.divide()
 	s.dispatch()
-	s.checkSharing() // what is taken back does not wait for an answer
+	s.verify() // what is restored does not wait for an answer
 	s.prune()
 }
 
@@ -148,6 +152,28 @@ func (s *State) noted(decisions []plan.Decision) {
 			decisions[i].Reasons = append(slices.Clip(decisions[i].Reasons), words.Because(words.CountsAsUsed, why))
 		}
 	}
+}
+
+// begun writes into the journal what homenode had set of a workload before it began, and
+// reports whether there was any.
+func (s *State) begun(c *workload.Claim) (any bool) {
+	for _, b := range c.Began {
+		for _, x := range []struct {
+			kind plan.SettingKind
+			set  string
+		}{{plan.CgroupCPUs, b.CPUs}, {plan.CgroupMems, b.Mems}} {
+			if e := s.Journal.Of(x.kind, b.Cgroup); x.set == "" || e != nil && (e.Object == "" || e.Object == b.Object) {
+				continue
+			} else if e != nil { // of an earlier one under the same path
+				s.mark(e, plan.Gone)
+			}
+			s.Seq++
+			s.put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: c.ID, Kind: x.kind, Path: b.Cgroup, Object: b.Object, New: x.set, State: plan.Applied})
+			s.event(plan.Event{Kind: plan.EventStep, Workload: c.ID}, words.BegunWith, string(x.kind), x.set, b.Cgroup)
+			any = true
+		}
+	}
+	return any
 }
 
 // acts reports whether plans are carried out.
@@ -181,7 +207,7 @@ func (s *State) named(snap workload.Snapshot) workload.Snapshot {
 
 // living returns the placements of what lives, and forgets what is kept for other workloads.
 func (s *State) living(was *State) []workload.Placement {
-	before := homes.Scanned{Observations: was.Snapshot.Observations, Starts: was.starts}
+	before := homes.Scanned{Observations: was.Snapshot.Observations, Starts: was.Starts}
 	l := s.Live(&before, s.scanned(), s.Seen, s.At)
 	for _, o := range l.Left {
 		s.left(o)
@@ -200,10 +226,7 @@ func (s *State) living(was *State) []workload.Placement {
 		s.saveHolds()
 	}
 	dropGone(s.Moves, l.Gone)
-	dropGone(s.DividedAt, l.Gone)
-	dropGone(s.KeptThreads, l.Gone)
-	dropGone(s.Sampled, l.Gone)
-	dropGone(s.Passes, l.Gone)
+	s.forgetGone(l.Gone)
 	s.keepSilent(l.Gone)
 	dropGone(s.Narrowed, l.Gone)
 	s.forgetTold()
@@ -214,13 +237,13 @@ func (s *State) living(was *State) []workload.Placement {
 
 // scanned returns what the newest scan has seen, with start times.
 func (s *State) scanned() *homes.Scanned {
-	return &homes.Scanned{Observations: s.Snapshot.Observations, Starts: s.starts}
+	return &homes.Scanned{Observations: s.Snapshot.Observations, Starts: s.Starts}
 }
 
 // forgetTold forgets what was said of workloads that are gone, or that is no longer true.
 func (s *State) forgetTold() {
 	maps.DeleteFunc(s.Told, func(key, _ string) bool {
-		for _, of := range []string{toldFrozen, toldStopped} {
+		for _, of := range []string{sharing.ToldFrozen} {
 			if id, ok := strings.CutPrefix(key, of); ok {
 				return s.observation(workload.ID(id)) == nil
 			}
@@ -294,7 +317,7 @@ func (s *State) flights() []balance.Flight {
 			continue
 		}
 		f := balance.Flight{Workload: step.Workload, To: p.Home}
-		if r, ok := s.Retries[keyOf(step)]; ok && s.waits(r.Next) {
+		if r, ok := s.Retries[work.KeyOf(step)]; ok && s.waits(r.Next) {
 			f.PutOff = putOff(r.Text)
 		}
 		if s.Holds.Has(step.Workload) {
@@ -376,16 +399,6 @@ func (s *State) tick(in balance.Input) (out balance.Outcome, learnt balance.Hist
 	return out, learnt, n - 1
 }
 
-// observation is what the newest scan saw of a workload, or nil.
-func (s *State) observation(id workload.ID) *workload.Observation {
-	all := s.Snapshot.Observations
-	i, ok := slices.BinarySearchFunc(all, id, func(o workload.Observation, id workload.ID) int { return cmp.Compare(o.ID, id) })
-	if !ok {
-		return nil
-	}
-	return &all[i]
-}
-
 // keepSilent has what is left alone stay so under the ID that its cgroup or process has by now: it is
 // told there, and nothing is begun.
 func (s *State) keepSilent(gone func(workload.ID) bool) {
@@ -399,22 +412,12 @@ func (s *State) keepSilent(gone func(workload.ID) bool) {
 			continue
 		}
 		delete(s.Silent, id)
-		if now := s.at(q.Target); now != "" && !s.Silent[now].Until.After(q.Until) {
+		if now := s.AtTarget(q.Target); now != "" && !s.Silent[now].Until.After(q.Until) {
 			s.Silent[now] = q
 		}
 	}
 }
 
-// at returns the workload that has a target of its own now (plan.Target.Own); "" where there is none.
-func (s *State) at(target string) workload.ID {
-	for i := range s.Snapshot.Observations {
-		o := &s.Snapshot.Observations[i]
-		own := plan.Target{Kind: o.Kind, Cgroup: cgroupPath(o), Processes: o.Processes}
-		if target != "" && own.Own() == target {
-			return o.ID
-		}
-	}
-	return ""
-}
-
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+func byWorkload(a, b workload.Placement) int { return cmp.Compare(a.Workload, b.Workload) }

@@ -28,7 +28,7 @@ type kernel struct {
 
 var theScheduler = settingKey{plan.Scheduler, string(share.SchedulerID)}
 
-func (k *kernel) look(f *fake, orders *SchedulerOrders) *share.SchedulerSeen {
+func (k *kernel) look(f *fake, orders *share.SchedulerOrders) *share.SchedulerSeen {
 	if orders.Config != nil {
 		k.told = append(k.told, orders.Config)
 	}
@@ -84,7 +84,7 @@ func TestScheduler(t *testing.T) {
 		t.Fatalf("%q runs, loaded %d times: %v", f.loaded(), f.loads(), f.s.Scheduler.Why)
 	}
 	for _, id := range []string{"/batch1", "/batch2"} {
-		if got := f.get(plan.TaskPolicy, id); got != PolicyExt {
+		if got := f.get(plan.TaskPolicy, id); got != plan.PolicyExt {
 			t.Errorf("%s has the policy %s", id, got)
 		}
 	}
@@ -199,7 +199,7 @@ func TestSchedulerCannot(t *testing.T) {
 		{"verifier", func(f *fake) {
 			f.fail = func(e *Effect) *Failure {
 				if e.Kind == EffectApply && e.Step.Kind == plan.SetScheduler {
-					return &Failure{Failed, "invalid access to map value"}
+					return &Failure{Code: Failed, Text: "invalid access to map value"}
 				}
 				return nil
 			}
@@ -207,7 +207,7 @@ func TestSchedulerCannot(t *testing.T) {
 		{"no answer", func(f *fake) {
 			f.fail = func(e *Effect) *Failure {
 				if e.Kind == EffectScheduler {
-					return &Failure{NoAnswer, "no answer within 11s"}
+					return &Failure{Code: NoAnswer, Text: "no answer within 11s"}
 				}
 				return nil
 			}
@@ -325,11 +325,12 @@ func TestSchedulerUpgradeWaits(t *testing.T) {
 	k := &f.s.Scheduler
 	k.Ask, k.Do = 77, share.SchedulerDo{Verb: share.Replace, Version: "v2"}
 	f.s.out = &Output{}
-	f.s.schedulerSeen(&Result{ID: k.Stale + 1, Failed: &Failure{NoAnswer, "it did not come back"}})
+	k.Look = k.Stale + 1
+	f.s.looked(&Result{ID: k.Look, Failed: &Failure{Code: NoAnswer, Text: "it did not come back"}})
 	if len(f.s.out.Replies) > 0 || k.Ask != 77 {
 		t.Errorf("answered: %+v", f.s.out.Replies)
 	}
-	f.s.schedulerDone(&Failure{Failed, "refused"})
+	f.s.stepEnded(&plan.Step{Kind: plan.SetScheduler}, &Failure{Code: Failed, Text: "refused"})
 	if len(f.s.out.Replies) != 1 || f.s.out.Replies[0].Failed.Text != "refused" {
 		t.Errorf("%+v", f.s.out.Replies)
 	}
@@ -362,7 +363,7 @@ func TestSchedulerUpgradeRefused(t *testing.T) {
 	f.scans(3)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply && e.Step.To == "bad" {
-			return &Failure{Failed, "the verifier says no"}
+			return &Failure{Code: Failed, Text: "the verifier says no"}
 		}
 		return nil
 	}
@@ -388,7 +389,7 @@ func TestSchedulerGoes(t *testing.T) {
 	}
 	f.resume(share.SchedulerID)
 	f.scans(3)
-	if f.loaded() != "v1" || f.get(plan.TaskPolicy, "/batch1") != PolicyExt {
+	if f.loaded() != "v1" || f.get(plan.TaskPolicy, "/batch1") != plan.PolicyExt {
 		t.Errorf("resumed: %q", f.loaded())
 	}
 	f.remove("/batch1")
@@ -452,8 +453,8 @@ func TestThreadsThatLeave(t *testing.T) {
 	f.kernel.left = nil
 
 	thread := settingKey{plan.TaskPolicy, "4711@99"}
-	f.values[thread] = plan.Setting{Kind: plan.TaskPolicy, Path: thread.path, Value: PolicyExt}
-	f.disk.entries[9999] = plan.Entry{Seq: 9999, Time: f.now, Workload: "/batch1", Kind: plan.TaskPolicy, Path: thread.path, Old: "batch", New: PolicyExt, State: plan.Applied}
+	f.values[thread] = plan.Setting{Kind: plan.TaskPolicy, Path: thread.path, Value: plan.PolicyExt}
+	f.disk.entries[9999] = plan.Entry{Seq: 9999, Time: f.now, Workload: "/batch1", Kind: plan.TaskPolicy, Path: thread.path, Old: "batch", New: plan.PolicyExt, State: plan.Applied}
 	f.start()
 	f.scans(2)
 	f.after(pruneEvery)
@@ -487,7 +488,7 @@ func TestSchedulerRun(t *testing.T) {
 		}
 	}
 	f.scans(6)
-	if got := f.get(plan.TaskPolicy, groups[501]); got != PolicyExt {
+	if got := f.get(plan.TaskPolicy, groups[501]); got != plan.PolicyExt {
 		t.Errorf("a run has the policy %s", got)
 	}
 	if got := f.get(plan.TaskPolicy, groups[503]); got != "other" {
@@ -522,7 +523,7 @@ func TestSchedulerRefusedIsSaid(t *testing.T) {
 	f.blind = true
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply && e.Step.Kind == plan.SetScheduler {
-			return &Failure{Failed, "invalid access to map value"}
+			return &Failure{Code: Failed, Text: "invalid access to map value"}
 		}
 		return nil
 	}
@@ -575,7 +576,7 @@ func TestSchedulerTakesSoManyTiers(t *testing.T) {
 	if got := last(); !slices.Equal(got, []string{"/batch1"}) || !slices.Equal(f.s.Scheduler.Untiered, []string{"/batch2", "/web"}) {
 		t.Errorf("tiers of %v; without %v", got, f.s.Scheduler.Untiered)
 	}
-	if a, b := f.get(plan.TaskPolicy, "/batch1"), f.get(plan.TaskPolicy, "/batch2"); a != PolicyExt || b != "other" {
+	if a, b := f.get(plan.TaskPolicy, "/batch1"), f.get(plan.TaskPolicy, "/batch2"); a != plan.PolicyExt || b != "other" {
 		t.Errorf("policies %s and %s", a, b)
 	}
 	// Another takes its tier: to the scheduler its threads would be normal now, and bounded by nothing.
@@ -585,7 +586,7 @@ func TestSchedulerTakesSoManyTiers(t *testing.T) {
 	if got := last(); !slices.Equal(got, []string{"/batch0"}) {
 		t.Errorf("another has come: tiers of %v; without %v", got, f.s.Scheduler.Untiered)
 	}
-	if a, b := f.get(plan.TaskPolicy, "/batch0"), f.get(plan.TaskPolicy, "/batch1"); a != PolicyExt || b != "other" {
+	if a, b := f.get(plan.TaskPolicy, "/batch0"), f.get(plan.TaskPolicy, "/batch1"); a != plan.PolicyExt || b != "other" {
 		t.Errorf("another has come: policies %s and %s", a, b)
 	}
 	f.ask(Request{Share: &ShareOrder{On: false}})

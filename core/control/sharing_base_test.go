@@ -111,7 +111,7 @@ func TestNoIdle(t *testing.T) {
 	f := batch(t, turnedOn)
 	f.fail = func(e *Effect) *Failure {
 		if e.Step != nil && e.Step.Target.File == string(plan.CgroupIdle) {
-			return &Failure{Lacking, "in words of the driver"}
+			return &Failure{Code: Lacking, Text: "in words of the driver"}
 		}
 		return nil
 	}

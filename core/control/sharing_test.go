@@ -337,7 +337,7 @@ func TestFrozenGoesOn(t *testing.T) {
 	for name, end := range map[string]func(*fake){
 		"stop": func(f *fake) {
 			f.turn(Input{Stopped: true})
-			f.ask(Request{Undo: &Which{All: true, Stop: true, Sharing: true, Only: plan.CgroupFreeze}})
+			f.ask(Request{Undo: &Which{All: true, Stop: true, Only: plan.CgroupFreeze}})
 		},
 		"killed":            func(f *fake) { f.start(); f.works["/web"].obs.Waited = 0; f.scans(2) },
 		"killed, then off":  func(f *fake) { f.start(func(s *Settings) { s.Share.On = false }); f.scans(2) },

@@ -1,15 +1,16 @@
 package control
 
 import (
-	"encoding/json"
 	"maps"
 	"slices"
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control/homes"
+	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/irq"
-	"github.com/homenode/homenode/core/load"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
@@ -82,59 +83,10 @@ func (h *Holds) Has(id workload.ID) bool {
 	return h.All || h.IDs[id] || h.IDs[whole]
 }
 
-// retry is when something that failed may be tried again.
-type retry struct {
-	Failures int
-	Next     time.Time
-	Text     string
-	Code     Code // of the last failure; "" where it was none of the driver's
-}
-
-// stepKey names a step among those that failed.
-type stepKey struct {
-	Workload workload.ID
-	Kind     plan.StepKind
-	To       string
-	Device   string
-}
-
-// MarshalText makes it a key in JSON.
-func (k stepKey) MarshalText() ([]byte, error) {
-	type plain stepKey
-	return json.Marshal(plain(k))
-}
-
-// UnmarshalText reads what MarshalText wrote.
-func (k *stepKey) UnmarshalText(text []byte) error {
-	type plain stepKey
-	return json.Unmarshal(text, (*plain)(k))
-}
-
-// processKey is a process as a key.
-type processKey workload.Process
-
-// MarshalText makes it a key in JSON.
-func (k processKey) MarshalText() ([]byte, error) {
-	return []byte(plan.ProcessPath(workload.Process(k))), nil
-}
-
-// UnmarshalText reads what MarshalText wrote.
-func (k *processKey) UnmarshalText(text []byte) error {
-	p, err := plan.ParseProcessPath(string(text))
-	*k = processKey(p)
-	return err
-}
-
-func keyOf(s *plan.Step) stepKey {
-	key := stepKey{s.Workload, s.Kind, s.To, s.Target.Part()}
-	if varies(key.Device) {
-		key.To = ""
-	}
-	if s.Kind == plan.DivideThreads { // there is one for each process
-		key.Device = plan.ProcessPath(s.Target.Processes[0])
-	}
-	return key
-}
+type (
+	retry   = work.Retry
+	stepKey = work.Key
+)
 
 // overwrite is how often others have set anew what homenode had set of a workload.
 type overwrite struct {
@@ -152,20 +104,6 @@ type silent struct {
 	Target   string        // in which the call did not come back, as plan.Target.Own
 }
 
-// Link is a link with its traffic.
-type Link struct {
-	workload.Link
-	At time.Time // of the counter
-	// Rate is what went through it, MiB/s, the lesser of the last two windows: what
-	// pulls must have lasted for a minute. Below 0 when nothing counts it, 0 while unknown.
-	Rate float64
-	Last float64 // of the newest window; below 0 before the first
-	// VhostUse is the CPUs that the vhost threads of the workload kept busy, the lesser of the last
-	// two looks as well; 0 for a link that they do not serve.
-	VhostUse  float64
-	VhostLast float64 // at the newest look
-}
-
 // Devices is the newest survey of interrupts and what it led to.
 type Devices struct {
 	All   []irq.Device
@@ -178,57 +116,33 @@ type Devices struct {
 // may change what it refers to.
 type State struct {
 	Settings Settings
+	Concerns
+	scene.Scene
 	homes.Homes
 
 	// On disk.
-	Seq       uint64  // of the newest journal entry ever
-	Events    uint64  // numbered so far
-	Journal   Journal `json:"-"`
+	Seq       uint64          // of the newest journal entry ever
+	Events    uint64          // numbered so far
+	Journal   journal.Journal `json:"-"`
 	Holds     Holds
 	Partition plan.Partition            // between dedicated and shared work
-	ShareOn   bool                      // batch work is squeezed
 	Moves     map[workload.ID]plan.Move // the newest that ended, of workloads that are there
 	Undoing   []*undoing
-	Theirs    map[string]Theirs // by kind and path
-	Trial     *Trial            `json:",omitempty"` // under way; nil for none
-	TrialOver *TrialOver        `json:",omitempty"`
+	Theirs    journal.Foreign // by kind and path
+	Trial     *Trial          `json:",omitempty"` // under way; nil for none
+	TrialOver *TrialOver      `json:",omitempty"`
 
 	// From the newest scan.
-	At       time.Time     // of the newest input
-	Began    time.Time     // the scan
-	Scans    uint64        // begun
-	Seen     uint64        // the newest that has ended
-	Took     time.Duration // by it
-	Snapshot workload.Snapshot
-	Claims   map[workload.ID]*workload.Claim
-	Covered  map[workload.ID]*workload.Claim // what a claim of nobody in particular is about
-	SeenAs   map[workload.ID][]workload.ID   // a claimed workload, to what it is observed as
-	// Of the ceiling: claims whose own words go beyond it, what the words of each party's other claims book, and what each
-	// party uses by processes and scopes that have homes. Replaced, never changed.
-	Beyond         map[workload.ID]words.Reason
-	Words          map[workload.Owner]amount
-	Used           map[workload.Owner]amount
-	Bindings       map[workload.ID]binding // where each claimed workload was
-	Subjects       []*place.Subject        // what was decided on, rising by ID
-	Balancing      balance.Report
-	Halted         words.Reason // why nothing is changed; none when something is
-	Sharing        share.State
-	Interference   share.Interference
-	Caching        Caching
-	Shared         Sharing   // what follows from them
-	Scheduler      Scheduler // of the kernel, for batch work
-	SharingChecked time.Time // when it was last asked whether what sharing has set stands
+	At        time.Time // of the newest input
+	Scans     uint64    // begun
+	Balancing balance.Report
+	Halted    words.Reason // why nothing is changed; none when something is
 
 	// From surveys.
-	Surveyed  map[SurveyKind]time.Time // when each was last asked for
-	Known     map[SurveyKind]bool      // those that have been made
-	Managers  []Manager
-	Links     map[workload.ID][]Link
-	Helpers   map[processKey]workload.ID      // processes that links are to, with the workload each is part of, "" for none
-	Loads     map[workload.ID]load.Load       // what kind of load each is; replaced, never changed
-	Following map[workload.ID]place.Following // of each helper, as of the newest scan; replaced, never changed
-	Devices   Devices
-	Fixed     map[string]bool // interrupts that the kernel let nobody change
+	Surveyed map[SurveyKind]time.Time // when each was last asked for
+	Known    map[SurveyKind]bool      // those that have been made
+	Devices  Devices
+	Fixed    map[string]bool // interrupts that the kernel let nobody change
 
 	// What is under way.
 	Effects    uint64 // numbered so far
@@ -252,26 +166,16 @@ type State struct {
 	Narrowed   map[workload.ID]topology.CPUSet // CPUs left of those homenode gave, where others took some
 	Asked      map[processKey]bool             // processes seen, and whether it is known if they have inherited
 	wide       map[workload.ID]bool            // see View.Wide
-	DividedAt  map[workload.ID]time.Time       // when threads of it were last given nodes, see divide
-	// KeptThreads is the threads, by ID, that were given nodes and had them when last seen.
-	KeptThreads map[workload.ID]map[int]bool
-	Passes      map[workload.ID]uint64    // of NUMA balancing over its memory when that was switched on
-	Sampled     map[workload.ID]time.Time // when the kernel's NUMA balancing was last switched off again after that
-	Told        map[string]string         // what was said last of what would repeat
-	Balanced    string                    // what was last said of balancing
-	Swung       time.Time                 // when it was last said that a node is, or no longer is, short
-	Pruned      time.Time
+	Told       map[string]string               // what was said last of what would repeat
+	Balanced   string                          // what was last said of balancing
+	Swung      time.Time                       // when it was last said that a node is, or no longer is, short
+	Pruned     time.Time
 
-	own      bool                                 // nobody else has the steps of Plan
-	before   workload.Snapshot                    // of the scan before
-	starts   []uint64                             // of the newest observations, see startOf
-	callable []workload.Named                     // what the newest snapshot has by name; nil until it is asked for
-	made     made                                 // the newest subjects
-	decided  func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
-	engine   func(balance.Input, balance.History) (balance.Outcome, balance.History)
-	out      *Output       // of the input being worked on
-	late     []workload.ID // held, and found to have begun with what homenode had set
-	by       *plan.Asker   // who asked for it
+	own     bool                                 // nobody else has the steps of Plan
+	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
+	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)
+	out     *Output     // of the input being worked on
+	by      *plan.Asker // who asked for it
 }
 
 // SetEngine has another engine than balance.Tick decide: for tests.
@@ -312,8 +216,6 @@ const (
 	KeyChosen     = "chosen"
 	KeyPast       = "balance"
 	KeyPartition  = "border"
-	KeySharing    = "sharing"
-	KeyScheduler  = "scheduler"
 	KeyUndoing    = "undoing"
 	KeyTheirs     = "theirs"
 	KeyTrial      = "trial"
@@ -326,33 +228,37 @@ func New(settings Settings, saved Saved) *State {
 		Settings:  settings,
 		Seq:       saved.Seq,
 		Events:    saved.Events,
-		Journal:   newJournal(saved.Journal),
+		Journal:   journal.New(saved.Journal),
 		Homes:     homes.New(saved.Admissions, saved.Chosen, saved.Placements),
 		Holds:     Holds{All: saved.Holds.All, IDs: cloned(saved.Holds.IDs)},
 		Partition: settings.Partition,
-		ShareOn:   settings.Share.On,
-		Scheduler: Scheduler{SchedulerState: saved.Scheduler},
-		Theirs:    theirs(saved.Theirs),
+		Concerns:  newConcerns(&settings, &saved),
+		Theirs:    journal.ForeignOf(saved.Theirs),
 		Trial:     trialOf(saved.Trial),
 		Moves:     map[workload.ID]plan.Move{},
-		Claims:    map[workload.ID]*workload.Claim{}, SeenAs: map[workload.ID][]workload.ID{}, Bindings: map[workload.ID]binding{},
-		Surveyed: map[SurveyKind]time.Time{}, Links: map[workload.ID][]Link{}, Helpers: map[processKey]workload.ID{}, Fixed: map[string]bool{},
+		Scene: scene.Scene{
+			Claims:   map[workload.ID]*workload.Claim{},
+			SeenAs:   map[workload.ID][]workload.ID{},
+			Bindings: map[workload.ID]binding{},
+			Links:    map[workload.ID][]Link{},
+			Helpers:  map[processKey]workload.ID{},
+		},
+		Surveyed: map[SurveyKind]time.Time{}, Fixed: map[string]bool{},
 		Known: map[SurveyKind]bool{}, Tasks: map[workload.ID]*Task{}, Running: map[uint64]workload.ID{}, Ended: map[workload.ID]ended{}, Waits: map[workload.ID]time.Time{}, Checks: map[uint64]workload.ID{},
 		Tried: map[workload.ID]bool{}, Retries: map[stepKey]retry{}, Silent: map[workload.ID]silent{}, Overwrites: map[workload.ID]overwrite{},
-		Narrowed: map[workload.ID]topology.CPUSet{}, DividedAt: map[workload.ID]time.Time{}, KeptThreads: map[workload.ID]map[int]bool{}, Sampled: map[workload.ID]time.Time{}, Passes: map[workload.ID]uint64{}, Asked: map[processKey]bool{}, Told: map[string]string{},
+		Narrowed: map[workload.ID]topology.CPUSet{}, Asked: map[processKey]bool{}, Told: map[string]string{},
 	}
 	s.History.Changes = saved.Past
 	if p := saved.Partition; p.Partition != "" && p.Configured == settings.Partition && p.Partition.Check() == nil {
 		s.Partition = p.Partition
 	}
-	if v := saved.Sharing; v.Configured == settings.Share.On {
-		s.ShareOn = v.On
-	}
 	for _, m := range saved.Moves {
 		s.Moves[m.Workload] = m
 	}
 	for _, w := range saved.Undoing {
-		s.Undoing = append(s.Undoing, &undoing{Which: w})
+		if !w.Sharing { // of an earlier version: what is no longer desired is found again
+			s.Undoing = append(s.Undoing, &undoing{Which: w})
+		}
 	}
 	for _, e := range saved.Journal {
 		s.noteGiven(e.Workload, e.Kind, e.New)
@@ -423,131 +329,4 @@ func (v Saved) AfterBoot(at time.Time, survives func(plan.SettingKind) bool) (Sa
 	v.Events++
 	b.Events = []plan.Event{{Seq: v.Events, Time: at, Kind: plan.EventDaemon, Text: words.Because(words.MachineRestarted, gone).String()}}
 	return v, b
-}
-
-// Journal is the live entries: the oldest known value of everything homenode changed.
-type Journal struct {
-	entries   map[uint64]*plan.Entry
-	bySet     map[settingKey]*plan.Entry
-	all       []plan.Entry // rising by Seq, nil when stale: shared with readers, never written
-	inherited []plan.Entry // of all those that pass on; nil when stale, likewise
-	threads   []plan.Entry // of all those of plan.ThreadCPUs; likewise
-	written   []plan.Entry // see intended; likewise
-	files     []plan.Entry // of all those of plan.CgroupFiles; nil when stale, likewise
-	policy    []plan.Entry // of all those of plan.TaskPolicy; likewise
-	caches    []plan.Entry // of all those of resctrl; likewise
-	changes   uint64       // entries written or taken out so far
-	shape     uint64       // another one when a setting was added or taken out, or is of another thing
-}
-
-type settingKey struct {
-	kind plan.SettingKind
-	path string
-}
-
-func newJournal(entries []plan.Entry) Journal {
-	j := Journal{entries: map[uint64]*plan.Entry{}, bySet: map[settingKey]*plan.Entry{}}
-	for _, e := range entries {
-		renameEntry(&e)
-		j.put(e)
-	}
-	return j
-}
-
-// put writes an entry, or takes one out that is Restored or Gone.
-func (j *Journal) put(e plan.Entry) {
-	j.all = nil
-	j.changes++
-	switch {
-	case passedOn(e.Kind):
-		j.inherited, j.threads, j.written = nil, nil, nil
-	case e.Kind.IsCgroupFile():
-		j.files = nil
-	case e.Kind == plan.TaskPolicy:
-		j.policy = nil
-	case e.Kind == plan.CacheGroup || e.Kind == plan.CacheTasks:
-		j.caches = nil
-	}
-	key := settingKey{e.Kind, e.Path}
-	if old := j.bySet[key]; old == nil || old.Object != e.Object || old.Workload != e.Workload || e.State == plan.Restored || e.State == plan.Gone {
-		j.shape++
-	}
-	if e.State == plan.Restored || e.State == plan.Gone {
-		delete(j.entries, e.Seq)
-		if old := j.bySet[key]; old != nil && old.Seq == e.Seq {
-			delete(j.bySet, key)
-		}
-		return
-	}
-	j.entries[e.Seq] = &e
-	j.bySet[key] = &e
-}
-
-// Of is the entry of a setting, or nil.
-func (j *Journal) Of(kind plan.SettingKind, path string) *plan.Entry {
-	return j.bySet[settingKey{kind, path}]
-}
-
-// Len is how many entries there are.
-func (j *Journal) Len() int { return len(j.entries) }
-
-// All is every entry, rising by Seq. It is not to be changed.
-func (j *Journal) All() []plan.Entry {
-	if j.all == nil {
-		j.all = make([]plan.Entry, 0, len(j.entries))
-		for _, seq := range slices.Sorted(maps.Keys(j.entries)) {
-			j.all = append(j.all, *j.entries[seq])
-		}
-	}
-	return j.all
-}
-
-// affinities is the entries that something may have inherited from. It is not to be changed.
-func (j *Journal) affinities() []plan.Entry {
-	return j.only(&j.inherited, passedOn)
-}
-
-// passedOn reports whether what is made after a setting was changed has its value, too.
-func passedOn(k plan.SettingKind) bool { return k == plan.Affinity || k == plan.ThreadCPUs }
-
-// intended is the affinities of which homenode has written some or all by now, or nothing. It is not
-// to be changed.
-func (j *Journal) intended() []plan.Entry {
-	if j.written == nil {
-		j.written = []plan.Entry{}
-		for _, e := range j.affinities() {
-			if e.Kind == plan.Affinity && e.State == plan.Intended {
-				j.written = append(j.written, e)
-			}
-		}
-	}
-	return j.written
-}
-
-// cgroupFiles is the entries of files of a cgroup that sharing sets. It is not to be changed.
-func (j *Journal) cgroupFiles() []plan.Entry {
-	return j.only(&j.files, plan.SettingKind.IsCgroupFile)
-}
-
-// policies is the entries of scheduling policies. It is not to be changed.
-func (j *Journal) policies() []plan.Entry {
-	return j.only(&j.policy, func(k plan.SettingKind) bool { return k == plan.TaskPolicy })
-}
-
-// cached is the entries of resctrl. It is not to be changed.
-func (j *Journal) cached() []plan.Entry {
-	return j.only(&j.caches, func(k plan.SettingKind) bool { return k == plan.CacheGroup || k == plan.CacheTasks })
-}
-
-// only is the entries of some kinds, kept until put takes up another.
-func (j *Journal) only(kept *[]plan.Entry, of func(plan.SettingKind) bool) []plan.Entry {
-	if *kept == nil {
-		*kept = []plan.Entry{}
-		for _, e := range j.All() {
-			if of(e.Kind) {
-				*kept = append(*kept, e)
-			}
-		}
-	}
-	return *kept
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
@@ -49,9 +50,10 @@ func (s *State) survey(in *Survey) {
 		switch in.Kind {
 		case Managers:
 			s.tellManagers(s.Managers, in.Managers)
-			s.Managers, s.made = in.Managers, made{}
+			s.SetManagers(in.Managers)
 		case Links:
-			s.linked(in)
+			s.Linked(in.Links, in.Read)
+			s.Scene.Follow(s.basis(), s.Placements())
 		case Interrupts:
 			s.Devices.All = in.Devices
 			s.markFixed()
@@ -88,87 +90,6 @@ func (s *State) tellManagers(before, now []Manager) {
 			}
 		}
 	}
-}
-
-// linked takes up what workloads were found to use.
-func (s *State) linked(in *Survey) {
-	links, helpers := map[workload.ID][]Link{}, map[processKey]workload.ID{}
-	for id, found := range in.Links {
-		vhost := 0.0
-		if o := s.observation(id); o != nil {
-			vhost = o.Vhost.CPUUse
-		}
-		for _, l := range found {
-			links[id] = append(links[id], counted(s.Links[id], l, in.Read[id], vhost))
-			if l.Helper.PID > 0 {
-				helpers[processKey(l.Helper)] = ""
-			}
-		}
-	}
-	s.Links, s.Helpers = links, helpers
-	s.locateHelpers()
-	s.follow()
-}
-
-// counted gives a link the traffic since it was seen before, and vhost, what the vhost threads of
-// its workload use.
-func counted(before []Link, l workload.Link, at time.Time, vhost float64) Link {
-	out := Link{Link: l, At: at, Last: -1}
-	if l.Vhost {
-		out.VhostLast = vhost
-	}
-	if !l.Counted {
-		out.Rate = -1
-		return out
-	}
-	i := slices.IndexFunc(before, func(b Link) bool { return b.Kind == l.Kind && b.Device == l.Device && b.Helper == l.Helper })
-	if i < 0 {
-		return out
-	}
-	b := before[i]
-	seconds := at.Sub(b.At).Seconds()
-	if seconds <= 0 { // not looked at since
-		return b
-	}
-	out.Last = max(0, float64(int64(l.Bytes-b.Bytes))/seconds/(1<<20)) // a counter may begin anew
-	if b.Last >= 0 {
-		out.Rate = min(b.Last, out.Last)
-		out.VhostUse = min(b.VhostLast, out.VhostLast)
-	}
-	return out
-}
-
-// VhostUse is the part of it that falls to one of a workload's links, by what went through each.
-func VhostUse(links []Link, i int) float64 {
-	sum := 0.0
-	for k := range links {
-		if links[k].VhostUse > 0 {
-			sum += links[k].Rate
-		}
-	}
-	if sum <= 0 {
-		return 0
-	}
-	return links[i].VhostUse * links[i].Rate / sum
-}
-
-// locateHelpers finds the workloads that helpers are part of, all of them in one pass.
-func (s *State) locateHelpers() {
-	if len(s.Helpers) == 0 {
-		return
-	}
-	helpers := make(map[processKey]workload.ID, len(s.Helpers)) // readers have the old one
-	for p := range s.Helpers {
-		helpers[p] = ""
-	}
-	for i := range s.Snapshot.Observations {
-		for _, p := range s.Snapshot.Observations[i].Processes {
-			if id, is := helpers[processKey(p)]; is && id == "" {
-				helpers[processKey(p)] = s.Snapshot.Observations[i].ID
-			}
-		}
-	}
-	s.Helpers = helpers
 }
 
 // markFixed tells the decider what the kernel refused, and forgets what is gone.
@@ -267,7 +188,7 @@ func (s *State) prune() {
 			ask = append(ask, e)
 		}
 	}
-	if ask = append(ask, s.theirEntries()...); len(ask) > 0 {
+	if ask = append(ask, s.Theirs.Entries()...); len(ask) > 0 {
 		s.Pruning = &pruning{Asked: ask}
 		s.Pruning.Effect = s.effect(Effect{Kind: EffectPresent, Entries: ask})
 	}
@@ -293,7 +214,7 @@ func (s *State) prunedResult(r *Result) {
 			break
 		}
 		for _, seq := range p.Dead {
-			if e := s.Journal.entries[seq]; e != nil {
+			if e := s.Journal.At(seq); e != nil {
 				s.mark(e, plan.Gone)
 			}
 		}
@@ -301,14 +222,14 @@ func (s *State) prunedResult(r *Result) {
 		return
 	default:
 		for i, e := range p.Asked {
-			now := s.Journal.entries[e.Seq]
+			now := s.Journal.At(e.Seq)
 			if e.Seq == 0 && i < len(r.Each) && r.Each[i] != nil && r.Each[i].Code == Gone {
 				s.giveBackOne(&e)
 			}
 			if i >= len(r.Each) || r.Each[i] == nil || r.Each[i].Code != Gone || now == nil || now.New != e.New {
 				continue
 			}
-			if passedOn(e.Kind) {
+			if journal.Inherits(e.Kind) {
 				p.Dead = append(p.Dead, e.Seq)
 			} else {
 				s.mark(now, plan.Gone)
@@ -320,7 +241,7 @@ func (s *State) prunedResult(r *Result) {
 		return
 	}
 	p.Passes++
-	p.Effect = s.effect(Effect{Kind: EffectInherited, Entries: s.Journal.affinities()})
+	p.Effect = s.effect(Effect{Kind: EffectInherited, Entries: s.Journal.Affinities()})
 }
 
 // lookForInherited asks after processes that workloads have started since their affinity
@@ -352,7 +273,7 @@ func (s *State) lookForInherited() {
 	if len(among) == 0 {
 		return
 	}
-	entries := s.Journal.affinities()
+	entries := s.Journal.Affinities()
 	if len(entries) == 0 {
 		return
 	}
@@ -410,7 +331,7 @@ func (s *State) adopt(found []plan.Inherited, of func(workload.Process) (workloa
 		if s.Journal.Of(h.Kind, h.Path) != nil {
 			continue
 		}
-		from := s.Journal.entries[h.Of]
+		from := s.Journal.At(h.Of)
 		if from == nil {
 			stale = append(stale, h)
 			continue

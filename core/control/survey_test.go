@@ -219,33 +219,6 @@ func TestLinksAreLearned(t *testing.T) {
 	}
 }
 
-// One burst of half a minute does not count.
-func TestABurstIsNotLearned(t *testing.T) {
-	a := Link{Link: tap, At: time.Unix(0, 0), Last: 0}
-	b := tap
-	b.Bytes = 3000 << 20
-	x := counted([]Link{a}, b, time.Unix(30, 0), 0)
-	if x.Rate != 0 || x.Last != 100 {
-		t.Errorf("%+v", x)
-	}
-	if y := counted([]Link{x}, b, time.Unix(30, 0), 0); y.Rate != x.Rate || y.Last != x.Last || !y.At.Equal(x.At) { // not looked at since
-		t.Errorf("%+v", y)
-	}
-	b.Bytes += 6000 << 20
-	if y := counted([]Link{x}, b, time.Unix(60, 0), 0); y.Rate != 100 || y.Last != 200 {
-		t.Errorf("%+v", y)
-	}
-	other := b
-	other.Device = "eth1"
-	if y := counted([]Link{x}, other, time.Unix(60, 0), 0); y.Rate != 0 || y.Last != -1 {
-		t.Errorf("of another device: %+v", y)
-	}
-	b.Counted = false
-	if y := counted([]Link{x}, b, time.Unix(60, 0), 0); y.Rate != -1 {
-		t.Errorf("what nothing counts: %+v", y)
-	}
-}
-
 // Where nothing counts the traffic of a guest, its vhost threads tell what a link of small packets
 // weighs; a busy moment of theirs does not count, and each link has its part of them.
 func TestVhostTellsWhatALinkWeighs(t *testing.T) {
@@ -408,7 +381,7 @@ func TestManagedInterrupts(t *testing.T) {
 	f.addCard()
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply && e.Step.Target.Device == "p/41" {
-			return &Failure{Fixed, "managed"}
+			return &Failure{Code: Fixed, Text: "managed"}
 		}
 		return nil
 	}
@@ -439,7 +412,7 @@ func TestInterruptThatFails(t *testing.T) {
 	f.addCard()
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply && e.Step.Target.Device == "p/40" {
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		}
 		return nil
 	}
@@ -533,7 +506,7 @@ func TestQueuesThatStay(t *testing.T) {
 	f.give(4, 8, func(int) string { return "0-15" })
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply && e.Step.Kind == plan.SetQueues {
-			return &Failure{Failed, "broken on purpose"}
+			return &Failure{Code: Failed, Text: "broken on purpose"}
 		}
 		return nil
 	}
@@ -584,7 +557,7 @@ func TestChildrenThatInherit(t *testing.T) {
 	child := workload.Process{PID: 78, Start: 8}
 	f.works[id].obs.Processes = append(f.works[id].obs.Processes, child)
 	f.set(plan.Affinity, "78@8", f.get(plan.Affinity, "77@7"))
-	f.heirs = []Result{{Failed: &Failure{Failed, "read /proc"}}, {Inherited: []plan.Inherited{inheritor(78, 1)}}}
+	f.heirs = []Result{{Failed: &Failure{Code: Failed, Text: "read /proc"}}, {Inherited: []plan.Inherited{inheritor(78, 1)}}}
 	before := f.count(EffectInherited, "")
 	f.scan(1)
 	if n := f.count(EffectInherited, ""); n != before {
@@ -622,7 +595,7 @@ func TestWhoIsAdopted(t *testing.T) {
 	s.out = out
 	for seq, path := range []string{"", "77@7", "80@8"} {
 		if seq > 0 {
-			s.Journal.put(plan.Entry{Seq: uint64(seq), Workload: "pid:77", Kind: plan.Affinity, Path: path, Old: "0-15", New: "0-7", State: plan.Applied})
+			s.Journal.Put(plan.Entry{Seq: uint64(seq), Workload: "pid:77", Kind: plan.Affinity, Path: path, Old: "0-15", New: "0-7", State: plan.Applied})
 		}
 	}
 	s.Seq = 2
@@ -740,7 +713,7 @@ func TestEntryOfTheDeadStaysWhileItIsInherited(t *testing.T) {
 	}{
 		{"nobody", []Result{{}}, 1, nil},
 		{"one", []Result{{Inherited: []plan.Inherited{inheritor(78, 1)}}, {}}, 2, []string{"78@8"}},
-		{"it fails", []Result{{Failed: &Failure{Failed, "read /proc"}}}, 1, []string{"77@7"}},
+		{"it fails", []Result{{Failed: &Failure{Code: Failed, Text: "read /proc"}}}, 1, []string{"77@7"}},
 		{"without end", []Result{{Inherited: []plan.Inherited{inheritor(78, 1)}}, {Inherited: []plan.Inherited{inheritor(79, 1)}}, {Inherited: []plan.Inherited{inheritor(80, 1)}},
 			{Inherited: []plan.Inherited{inheritor(81, 1)}}, {Inherited: []plan.Inherited{inheritor(82, 1)}}}, 5, []string{"77@7", "78@8", "79@8", "80@8", "81@8", "82@8"}},
 		{"of others without end", []Result{{Inherited: []plan.Inherited{inheritor(78, 2)}}, {Inherited: []plan.Inherited{inheritor(79, 2)}}, {Inherited: []plan.Inherited{inheritor(80, 2)}},

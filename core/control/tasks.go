@@ -6,23 +6,16 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
-// A step that failed waits 10 s, then twice as long each time, up to 10 minutes: a full
-// node or an offline CPU seldom changes faster, and each try of a page move costs the
-// workload time.
-//
-// A page move of which a part stayed behind for causes that last waits 10 minutes at
-// once: pins for devices are held as long as the program runs. What does not answer
-// waits likewise, as a whole.
 const (
-	retryFirst = 10 * time.Second
-	retryMost  = 10 * time.Minute
+	retryFirst = work.RetryFirst
+	retryMost  = work.RetryMost
 )
 
 // After mostOverwrites settings that homenode had made were set anew by others, a
@@ -265,7 +258,7 @@ func (s *State) silentNow(id workload.ID) bool {
 
 // waiting reports whether a step failed lately and is not yet due again.
 func (s *State) waiting(step *plan.Step) bool {
-	r, ok := s.Retries[keyOf(step)]
+	r, ok := s.Retries[work.KeyOf(step)]
 	return ok && s.waits(r.Next)
 }
 
@@ -311,7 +304,7 @@ func (s *State) next(id workload.ID, t *Task) {
 func (s *State) read(id workload.ID, t *Task, step plan.Step) {
 	e := Effect{Kind: EffectRead, Workload: id, Step: &step}
 	if inherits(&step) {
-		e.Journal = s.Journal.affinities() // what it has from homenode is not its own
+		e.Journal = s.Journal.Affinities() // what it has from homenode is not its own
 	}
 	s.run(id, t, e)
 }
@@ -430,8 +423,7 @@ func (s *State) result(r *Result) {
 		s.prunedResult(r)
 	case s.Inheriting == r.ID && r.ID != 0:
 		s.inheritedResult(r)
-	case s.Scheduler.Look == r.ID && r.ID != 0:
-		s.schedulerSeen(r)
+	case s.looked(r):
 	case s.undoResult(r):
 	default:
 		if id, ok := s.Checks[r.ID]; ok {
@@ -499,7 +491,7 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 			s.foreign(e, c.Value)
 			if t.Request != 0 { // it is told now, and the next time it asks it means it
 				s.giveBackOne(e)
-				s.stepDone(t, &Failure{Foreign, setSince(&c.Setting).String()})
+				s.stepDone(t, &Failure{Code: Foreign, Text: setSince(&c.Setting).String()})
 				s.drop(id, t)
 				return
 			}
@@ -512,9 +504,8 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 	}
 	if c := cmp.Or(s.theirsAmong(r.Changes), s.chosenByOthers(&step, r.Changes)); c != nil && t.Request == 0 {
 		text := setSince(&c.Setting).String()
-		if s.putOff(&step, Foreign, text); step.Kind == plan.SetCache {
-			s.Caching.Failed = text
-		}
+		s.putOff(&step, Foreign, text)
+		s.stepEnded(&step, &Failure{Code: Foreign, Text: text})
 		s.drop(id, t)
 		return
 	}
@@ -552,7 +543,7 @@ func (s *State) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 // recorded as an order, and not as a change.
 func (s *State) changesNothing(t *Task, step *plan.Step) bool {
 	return t.Request != 0 && step.Kind == plan.SetCPUs && step.From == step.To && !slices.ContainsFunc(t.Entries, func(seq uint64) bool {
-		e := s.Journal.entries[seq]
+		e := s.Journal.At(seq)
 		return e != nil && e.Old != e.New
 	})
 }
@@ -570,7 +561,7 @@ func (s *State) forgetUnchanged(id workload.ID) {
 // settings were read: the change reaches them too. Those that inherited from what is changed are
 // such processes also under the ID that the workload had before.
 func (s *State) intendYounger(id workload.ID, t *Task, to string) {
-	for _, e := range s.Journal.affinities() {
+	for _, e := range s.Journal.Affinities() {
 		inherited := e.Of != 0 && slices.Contains(t.Entries, e.Of)
 		if (e.Workload == id || inherited) && e.Kind == plan.Affinity && !slices.Contains(t.Entries, e.Seq) {
 			e.Renew(id, to)
@@ -597,16 +588,16 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 		t.Pinned = s.Scans
 	}
 	for _, seq := range t.Entries {
-		if e := s.Journal.entries[seq]; e != nil {
+		if e := s.Journal.At(seq); e != nil {
 			if step.Kind == plan.SetQueues && e.Kind != plan.QueueCount { // made anew: nothing of homenode's is in it
 				s.put(e.MadeAnew())
-				e = s.Journal.entries[seq]
+				e = s.Journal.At(seq)
 			}
 			s.mark(e, plan.Applied)
 			s.noteGiven(id, e.Kind, e.New)
 		}
 	}
-	delete(s.Retries, keyOf(&step))
+	delete(s.Retries, work.KeyOf(&step))
 	delete(s.Silent, id)
 	delete(s.Narrowed, id)
 	s.tellObserver(EffectChanged, id)
@@ -614,31 +605,11 @@ func (s *State) applied(id workload.ID, t *Task, step plan.Step) {
 	if step.Target.Kind == workload.InHost {
 		e.Kind = plan.EventHost
 	}
-	if step.Kind == plan.DivideThreads {
-		s.DividedAt[id] = s.At
-		if s.KeptThreads[id] == nil {
-			s.KeptThreads[id] = map[int]bool{}
-		}
-		for _, x := range step.Threads {
-			s.KeptThreads[id][x.TID] = true
-		}
-	}
 	if (step.Kind != plan.DivideThreads || step.From != step.To) && !s.changesNothing(t, &step) { // threads come and go all the time
-		s.event(e, words.StepTook, string(step.Kind), step.Target.Setting(), asTold(step.Workload, step.From), step.To, step.Reason.String())
+		s.event(e, words.StepTook, string(step.Kind), step.Target.Setting(), fromTold(&step), step.To, step.Reason.String())
 	}
-	if s.stepDone(t, nil); step.Kind == plan.SetScheduler {
-		defer s.schedulerDone(nil)
-	}
-	if step.Kind == plan.SetPolicy {
-		s.switched(step.Target.Cgroup)
-	}
-	if step.Kind == plan.SetCache {
-		s.cacheDone(&step, nil)
-	}
-	s.kernelSet(id, step.To, nil)
-	if step.Kind == plan.StopUnit {
-		s.Told[toldStopped+string(id)] = step.Target.Host
-	}
+	s.stepDone(t, nil)
+	defer s.stepEnded(&step, nil) // once the next one is under way
 	s.forgetStep(&step)
 	if step.Kind == plan.SetQueues { // the device made its interrupts anew: the next survey looks what became of them
 		s.surveyAgain(Interrupts)
@@ -657,9 +628,9 @@ func (s *State) stepDone(t *Task, f *Failure) {
 
 // forgetStep takes a step that was carried out off the plan.
 func (s *State) forgetStep(step *plan.Step) {
-	key := keyOf(step)
+	key := work.KeyOf(step)
 	for i := range s.Plan.Steps { // by index: hundreds are gone through for each of hundreds
-		if x := &s.Plan.Steps[i]; x.Workload == key.Workload && keyOf(x) == key {
+		if x := &s.Plan.Steps[i]; x.Workload == key.Workload && work.KeyOf(x) == key {
 			s.Plan.Steps = slices.Delete(s.ownSteps(), i, i+1)
 			return
 		}
@@ -714,17 +685,12 @@ func (s *State) failed(id workload.ID, t *Task, step plan.Step, r *Result) {
 	}
 	entries := make([]*plan.Entry, 0, len(t.Entries))
 	for _, seq := range t.Entries {
-		if e := s.Journal.entries[seq]; e != nil {
+		if e := s.Journal.At(seq); e != nil {
 			entries = append(entries, e)
 		}
 	}
-	if s.stepDone(t, f); step.Kind == plan.SetScheduler {
-		defer s.schedulerDone(f)
-	}
-	if step.Kind == plan.SetCache {
-		s.cacheDone(&step, f)
-	}
-	defer s.kernelSet(id, step.To, f)
+	s.stepDone(t, f)
+	defer s.stepEnded(&step, f)
 	event := plan.Event{Kind: plan.EventStep, Workload: id, Error: true}
 	switch f.Code {
 	case Cancelled:
@@ -780,7 +746,7 @@ func (q *silent) why() words.Reason {
 
 // putOff says when a step may be tried again, and whether the same was told of it before.
 func (s *State) putOff(step *plan.Step, code Code, text string) (wait time.Duration, told bool) {
-	key := keyOf(step)
+	key := work.KeyOf(step)
 	r := s.Retries[key]
 	told = r.Text == text
 	wait = min(retryFirst<<min(r.Failures, 10), retryMost)
@@ -845,7 +811,8 @@ func (s *State) checkSettings() {
 		return texts[k]
 	}
 	// What read as it should still does while neither it nor the journal has changed.
-	reads, same := s.made.reads, s.made.checked == s.Journal.changes
+	readings := s.Readings()
+	reads, same := readings.Right, readings.Changes == s.Journal.Changes()
 	for i := range s.Snapshot.Observations {
 		if reads[i] && same {
 			continue
@@ -875,31 +842,18 @@ func (s *State) checkSettings() {
 		}
 		s.Checks[s.effect(Effect{Kind: EffectCheck, Workload: o.ID, Entries: []plan.Entry{*e}})] = o.ID
 	}
-	s.made.checked = s.Journal.changes
-}
-
-func cgroupPath(o *workload.Observation) string {
-	if o.Cgroup != "" {
-		return o.Cgroup
-	}
-	return string(o.ID)
-}
-
-// sameCgroup reports whether an entry is about the cgroup that was observed, and not an
-// earlier one under its path.
-func sameCgroup(e *plan.Entry, o *workload.Observation) bool {
-	var digits [20]byte // thousands are asked at every scan: none is allocated for
-	return e.Object == "" || o.CgroupID == 0 || e.Object == string(strconv.AppendUint(digits[:0], o.CgroupID, 10))
+	readings.Changes = s.Journal.Changes()
 }
 
 // checked learns how a setting is that did not read as it should.
 func (s *State) checked(id workload.ID, r *Result) {
 	s.dropSteps(Which{ID: id}) // the next scan knows more
 	o := s.observation(id)
-	if o == nil && id != share.CacheID || r.Failed != nil || len(r.Settings) == 0 {
+	values := len(r.Settings) > 0 && r.Settings[0].Kind != plan.CgroupCPUs
+	if (o == nil && !values) || r.Failed != nil || len(r.Settings) == 0 {
 		return
 	}
-	if ofSharing(r.Settings[0].Kind) {
+	if values {
 		for _, now := range r.Settings {
 			s.checkedValue(id, now)
 		}
@@ -997,7 +951,7 @@ func (s *State) endMove(id workload.ID, t *Task, step plan.Step, f *Failure) {
 		if m.Moved < step.Bytes/2 || immovable(&m) { // the rest would not move either if tried at once
 			s.putOff(&step, "", "")
 		} else {
-			delete(s.Retries, keyOf(&step))
+			delete(s.Retries, work.KeyOf(&step))
 		}
 		switch {
 		case m.Refused > 0 && m.Moved == 0:

@@ -115,7 +115,7 @@ func (s *State) tellWorkloads(was *State) {
 			k++
 		}
 		here := k < len(now) && now[k].ID == id
-		if here && was.starts[i] == s.starts[k] || !was.concerned(id) {
+		if here && was.Starts[i] == s.Starts[k] || !was.concerned(id) {
 			continue
 		}
 		code := words.WorkloadGone

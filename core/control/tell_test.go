@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -119,9 +120,9 @@ func TestGoingIsTold(t *testing.T) {
 	s, out := telling()
 	s.Snapshot.Shrunk = []workload.ID{"/c"}
 	s.Snapshot.Observations = []workload.Observation{seen("/b", 0, 8), seen("/d", 0, 0), seen("/e", 0, 4), seen("pid:7", 2, 4)}
-	before := &State{Snapshot: workload.Snapshot{Observations: []workload.Observation{
-		seen("/a", 0, 4), seen("/b", 0, 4), seen("/c", 0, 4), seen("pid:7", 1, 4), seen("pid:8", 1, 4), seen("pid:9", 1, 4)}}}
-	s.starts, before.starts = startsOf(s.Snapshot.Observations), startsOf(before.Snapshot.Observations)
+	before := &State{Scene: scene.Scene{Snapshot: workload.Snapshot{Observations: []workload.Observation{
+		seen("/a", 0, 4), seen("/b", 0, 4), seen("/c", 0, 4), seen("pid:7", 1, 4), seen("pid:8", 1, 4), seen("pid:9", 1, 4)}}}}
+	s.Starts, before.Starts = startsOf(s.Snapshot.Observations), startsOf(before.Snapshot.Observations)
 	before.Plan.Report.Decisions = []plan.Decision{{Workload: "/a", Outcome: plan.Placed}, {Workload: "/b", Outcome: plan.Kept}, {Workload: "/c", Outcome: plan.Refused},
 		{Workload: "pid:7", Outcome: plan.Kept}, {Workload: "pid:8", Outcome: plan.LeftAlone}, {Workload: "pid:9", Outcome: plan.LeftAlone}}
 	before.Plan.Placements = []plan.Placement{{Workload: "pid:9"}} // had a home
@@ -268,7 +269,7 @@ func TestStepsAreTold(t *testing.T) {
 		id := f.add("a", 3, 1<<20, 0)
 		f.fail = func(e *Effect) *Failure {
 			if fails && e.Kind == EffectApply {
-				return &Failure{Failed, "no"}
+				return &Failure{Code: Failed, Text: "no"}
 			}
 			return nil
 		}

@@ -116,7 +116,7 @@ func (s *State) trialOrdered(in *TrialOrder) *Failure {
 		return refuse(Forbidden, words.TrialObserves)
 	}
 	if _, err := trial.ParseArm(string(in.Arm)); err != nil {
-		return &Failure{BadRequest, "arm: " + err.Error()}
+		return &Failure{Code: BadRequest, Text: "arm: " + err.Error()}
 	}
 	if in.Lease < LeastLease || in.Lease > MostLease {
 		return refuse(BadRequest, words.BadValue, "lease_s", int64(in.Lease/time.Second), "5 to 3600")
@@ -271,7 +271,7 @@ func (s *State) restoreKernel(k *kernelArm) {
 		delete(t.Written, k.id)
 		delete(t.Stands, k.id)
 	case s.again(stepKey{Workload: k.id, Kind: plan.SetFile}):
-		s.undo(0, Which{ID: k.id, Sharing: true, Only: plan.HostFile}, workload.Lineage{})
+		s.restoreOnly(k.id, map[uint64]bool{e.Seq: true})
 	}
 }
 

@@ -116,7 +116,7 @@ func TestTrialThatMayNotSwitch(t *testing.T) {
 		f, _, after := trials(t, "1")
 		f.fail = func(e *Effect) *Failure {
 			if e.Kind == EffectApply && e.Workload == id {
-				return &Failure{Failed, "operation not permitted"}
+				return &Failure{Code: Failed, Text: "operation not permitted"}
 			}
 			return nil
 		}
@@ -289,7 +289,7 @@ func TestTrialAmidFaults(t *testing.T) {
 		failing := false
 		f.fail = func(e *Effect) *Failure {
 			if failing && (e.Kind == EffectApply || e.Kind == EffectRestore) {
-				return &Failure{Failed, "input/output error"}
+				return &Failure{Code: Failed, Text: "input/output error"}
 			}
 			return nil
 		}

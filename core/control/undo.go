@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -16,6 +17,8 @@ import (
 // in its midst goes on with it.
 type undoing struct {
 	Which   Which
+	Of      workload.ID     `json:",omitempty"` // of Entries
+	Entries map[uint64]bool `json:",omitempty"` // by Seq: only these, which no concern desires; Which is empty
 	Request uint64
 	Running map[uint64][]plan.Entry // restores, by effect
 	Tried   map[uint64]bool         // entries
@@ -48,10 +51,10 @@ func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 	if s.by != nil { // else homenode itself puts back what came late
 		s.order(which.ID, words.UndoOrdered, which.name())
 	}
-	if !which.Stop && !which.Sharing {
+	if !which.Stop && which.Only == "" {
 		s.hold(which)
 	}
-	if !which.Sharing && len(s.Tasks) > 0 {
+	if which.Only == "" && len(s.Tasks) > 0 {
 		restores := map[string]bool{} // also what was set under another ID
 		for _, e := range s.Journal.All() {
 			restores[e.Path] = restores[e.Path] || which.has(e.Workload)
@@ -63,20 +66,21 @@ func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 		}
 	}
 	for _, q := range s.Queued {
-		q.Task.Cancelled = q.Task.Cancelled || which.has(q.ID) && !which.Sharing
+		q.Task.Cancelled = q.Task.Cancelled || (which.Only == "" && which.has(q.ID))
 	}
 	s.Undoing = slices.DeleteFunc(s.Undoing, func(u *undoing) bool { // of a command that was interrupted: this does the rest
-		over := u.Request == 0 && len(u.Running) == 0 && (which.All && !which.Own || u.Which == which)
-		if over {
+		over := u.Request == 0 && len(u.Running) == 0 && ((which.All && !which.Own) || u.Which == which)
+		if over && u.Entries == nil {
 			s.tellGoesOn(u)
 		}
 		return over
 	})
-	if !which.Sharing {
-		for _, e := range s.runEntries(which) {
-			s.Seq = e.Seq
-			s.put(e)
+	for _, e := range s.runEntries(which) {
+		if which.Only != "" {
+			break
 		}
+		s.Seq = e.Seq
+		s.put(e)
 	}
 	s.Undoing = append(s.Undoing, &undoing{Which: which, Request: id, Result: Undone{Workload: which.ID}})
 	s.saveUndoing()
@@ -90,13 +94,15 @@ func (s *State) tellGoesOn(u *undoing) {
 func (s *State) saveUndoing() {
 	which := []Which{}
 	for _, u := range s.Undoing {
-		which = append(which, u.Which)
+		if u.Entries == nil {
+			which = append(which, u.Which)
+		}
 	}
 	s.save(KeyUndoing, which)
 }
 
 func refuse(code Code, text words.Code, args ...any) *Failure {
-	return &Failure{code, words.Because(text, args...).String()}
+	return &Failure{Code: code, Text: words.Because(text, args...).String()}
 }
 
 // runOf is the admission of `homenode run` that a setting is of, if it is known what its
@@ -220,6 +226,14 @@ func (s *State) undoNext(u *undoing) {
 	}
 }
 
+// about reports whether an undo is about a workload.
+func (u *undoing) about(id workload.ID) bool {
+	if u.Entries != nil {
+		return u.Of == id
+	}
+	return u.Which.has(id)
+}
+
 func ofThreads(e plan.Entry) bool { return e.Kind == plan.ThreadCPUs }
 
 // beingWritten is the entries whose settings are being changed.
@@ -248,7 +262,7 @@ func (s *State) changesInside(group string) bool {
 
 // undoes reports whether an undo under way is about a workload: nothing is begun for it.
 func (s *State) undoes(id workload.ID) bool {
-	return slices.ContainsFunc(s.Undoing, func(u *undoing) bool { return u.Which.has(id) })
+	return slices.ContainsFunc(s.Undoing, func(u *undoing) bool { return u.about(id) })
 }
 
 // needsRestored reports whether what a step is about, or the controllers it needs, is being
@@ -299,13 +313,17 @@ func rank(e *plan.Entry) int {
 // has reports whether an entry belongs to an undo. A controller was turned on for the
 // first workload that needed it and goes off with the last.
 func (u *undoing) has(e *plan.Entry) bool {
+	if u.Entries[e.Seq] {
+		return true
+	}
 	if u.Which.Only != "" {
 		return u.Which.has(e.Workload) && e.Kind == u.Which.Only
 	}
-	if u.Which.has(e.Workload) && (!u.Which.Sharing || ofSharing(e.Kind)) {
+	if u.Entries == nil && u.Which.has(e.Workload) {
 		return true
 	}
-	return e.Kind.IsController() && (!u.Which.Sharing || ofSharing(e.Kind)) && slices.ContainsFunc(slices.Concat(u.Result.Restored, u.Result.Unchanged), func(r plan.Entry) bool { return inside(r.Path, e.Path) })
+	shared := e.Kind == plan.CgroupControllers // homes need it, too
+	return e.Kind.IsController() && (u.Entries == nil || !shared) && slices.ContainsFunc(slices.Concat(u.Result.Restored, u.Result.Unchanged), func(r plan.Entry) bool { return inside(r.Path, e.Path) })
 }
 
 func (s *State) restore(u *undoing, entries []plan.Entry) {
@@ -313,8 +331,8 @@ func (s *State) restore(u *undoing, entries []plan.Entry) {
 		u.Tried[e.Seq] = true
 	}
 	e := Effect{Kind: EffectRestore, Workload: entries[0].Workload, Entries: entries}
-	if passedOn(entries[0].Kind) {
-		e.Journal = s.Journal.affinities()
+	if journal.Inherits(entries[0].Kind) {
+		e.Journal = s.Journal.Affinities()
 	}
 	u.Running[s.effect(e)] = entries
 }
@@ -346,10 +364,10 @@ func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 	case f == nil || f.Code == Unchanged:
 		e.State = plan.Restored
 		if f == nil {
-			s.event(event, words.PutBack, string(e.Kind), e.Path, e.New, asTold(e.Workload, e.Old))
+			s.event(event, words.PutBack, string(e.Kind), e.Path, e.New, asTold(e.Kind, e.Old))
 			u.Result.Restored = append(u.Result.Restored, e)
 		} else {
-			s.event(event, words.StoodAsBefore, string(e.Kind), e.Path, asTold(e.Workload, e.Old))
+			s.event(event, words.StoodAsBefore, string(e.Kind), e.Path, asTold(e.Kind, e.Old))
 			u.Result.Unchanged = append(u.Result.Unchanged, e)
 		}
 		s.tellObserver(EffectChanged, e.Workload)
@@ -365,7 +383,7 @@ func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 			}
 		}
 	case f.Code == Gone:
-		if !u.Which.Sharing { // batch work ends all the time, and what was set of it with it
+		if u.Entries == nil { // batch work ends all the time, and what was set of it with it
 			s.event(event, words.NothingToRestore, string(e.Kind), e.Path)
 		}
 		e.State = plan.Gone
@@ -381,22 +399,22 @@ func (s *State) restored(u *undoing, e plan.Entry, f *Failure) {
 		return
 	default:
 		event.Error = true
-		s.event(event, words.NotRestored, string(e.Kind), e.Path, asTold(e.Workload, e.Old), f.Text)
+		s.event(event, words.NotRestored, string(e.Kind), e.Path, asTold(e.Kind, e.Old), f.Text)
 		u.Result.Failed = append(u.Result.Failed, NotUndone{e, f.Text})
 		return
 	}
-	if s.Journal.entries[e.Seq] != nil {
+	if s.Journal.At(e.Seq) != nil {
 		s.put(e)
 	}
-	if e.Kind == plan.Scheduler {
-		s.unloaded()
-	}
+	s.wasRestored(&e)
 }
 
 // undone ends an undo and answers it.
 func (s *State) undone(u *undoing) {
 	s.Undoing = slices.DeleteFunc(s.Undoing, func(x *undoing) bool { return x == u })
-	s.saveUndoing()
+	if u.Entries == nil {
+		s.saveUndoing()
+	}
 	s.reply(Reply{ID: u.Request, Undo: &u.Result})
 	for _, q := range slices.Clone(s.Queued) { // what waited for it
 		if s.Tasks[q.ID] == nil {

@@ -234,7 +234,7 @@ func TestUndoThatFails(t *testing.T) {
 		f.scan(6)
 		f.fail = func(e *Effect) *Failure {
 			if e.Kind == EffectRestore {
-				return &Failure{code, "on purpose"}
+				return &Failure{Code: code, Text: "on purpose"}
 			}
 			return nil
 		}
@@ -369,7 +369,7 @@ func TestUndoBesideACallThatHangs(t *testing.T) {
 	}
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectApply {
-			return &Failure{NoAnswer, "no answer within 31s"}
+			return &Failure{Code: NoAnswer, Text: "no answer within 31s"}
 		}
 		return nil
 	}
@@ -490,7 +490,7 @@ func TestResumeForgetsWhatWasPlannedBefore(t *testing.T) {
 	f.order(b, 0)
 	f.fail = func(e *Effect) *Failure {
 		if e.Kind == EffectRead {
-			return &Failure{Failed, "on purpose"}
+			return &Failure{Code: Failed, Text: "on purpose"}
 		}
 		return nil
 	}
@@ -830,55 +830,6 @@ func TestKilledAnywhere(t *testing.T) {
 				t.Fatalf("only %d effects: this is no test", n)
 			}
 			return
-		}
-	}
-}
-
-// Of a setting the newest entry counts, until that is taken out; the shape is another one when
-// a setting comes, goes or is of another thing, and only then.
-func TestJournal(t *testing.T) {
-	entry := func(seq uint64, w workload.ID, object string, state plan.EntryState) plan.Entry {
-		return plan.Entry{Seq: seq, Workload: w, Kind: plan.Affinity, Path: "7@1", Object: object, State: state}
-	}
-	j := newJournal(nil)
-	for k, tt := range []struct {
-		put       plan.Entry
-		seq       uint64 // of the setting then, 0 for none
-		all       int
-		new       bool
-		inherited int
-	}{
-		{entry(1, "/a", "", plan.Intended), 1, 1, true, 1},
-		{entry(1, "/a", "", plan.Applied), 1, 1, false, 1},
-		{entry(1, "/a", "5", plan.Applied), 1, 1, true, 1},
-		{entry(1, "/b", "5", plan.Applied), 1, 1, true, 1},
-		{entry(2, "/b", "5", plan.Applied), 2, 2, false, 2},
-		{entry(1, "/b", "5", plan.Gone), 2, 1, true, 1},
-		{entry(2, "/b", "5", plan.Restored), 0, 0, true, 0},
-		{entry(3, "/b", "5", plan.Gone), 0, 0, true, 0},
-	} {
-		was := j.shape
-		j.put(tt.put)
-		e := j.Of(plan.Affinity, "7@1")
-		if (e == nil) != (tt.seq == 0) || e != nil && e.Seq != tt.seq || j.Len() != tt.all || len(j.All()) != tt.all || (j.shape != was) != tt.new || len(j.affinities()) != tt.inherited {
-			t.Errorf("%d: %+v, %d in all, %d to inherit from, shape %d after %d", k, e, j.Len(), len(j.affinities()), j.shape, was)
-		}
-	}
-	j.put(plan.Entry{Seq: 9, Kind: plan.CgroupCPUs, Path: "/a"})
-	if len(j.affinities()) != 0 || len(j.All()) != 1 || j.Of(plan.CgroupMems, "/a") != nil {
-		t.Errorf("%+v", j.All())
-	}
-	for k, tt := range []struct {
-		put  plan.Entry
-		want int
-	}{
-		{plan.Entry{Seq: 10, Kind: plan.CPUController, Path: "/"}, 0},
-		{plan.Entry{Seq: 11, Kind: plan.CgroupIdle, Path: "/a"}, 1},
-		{plan.Entry{Seq: 12, Kind: plan.CgroupFreeze, Path: "/a"}, 2},
-		{plan.Entry{Seq: 11, Kind: plan.CgroupIdle, Path: "/a", State: plan.Restored}, 1},
-	} {
-		if j.put(tt.put); len(j.cgroupFiles()) != tt.want {
-			t.Errorf("%d: %+v, want %d", k, j.cgroupFiles(), tt.want)
 		}
 	}
 }

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/concern/threads"
 	"github.com/homenode/homenode/core/control/homes"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/load"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -90,7 +92,7 @@ func (s *State) View() View {
 	s.own = false
 	v := View{
 		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing, Halted: s.Halted,
-		Partition: s.PartitionNow(), Sharing: s.sharingNow(), Scheduler: s.Scheduler, Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: s.Decisions(),
+		Partition: s.PartitionNow(), Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: s.Decisions(),
 		Tasks: make(map[workload.ID]TaskView, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given), Wide: s.wide,
 		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, helpers: s.Helpers, Following: s.Following, Loads: s.Loads, Subjects: s.Subjects, Took: s.Took,
 		facts: s.Facts, Trial: s.trialNow(),
@@ -104,7 +106,7 @@ func (s *State) View() View {
 			v.Retries[key.Workload] = append(v.Retries[key.Workload], Retry{key.Kind, key.To, key.Device, r.Failures, r.Next, r.Text})
 		}
 	}
-	for _, e := range s.Journal.intended() {
+	for _, e := range s.Journal.Intended() {
 		if v.Writing == nil {
 			v.Writing = map[workload.ID][]topology.CPUSet{}
 		}
@@ -115,13 +117,13 @@ func (s *State) View() View {
 			}
 		}
 	}
-	for _, e := range s.Journal.divided() {
+	for _, e := range s.divided() {
 		for _, part := range s.observed(e.Workload) {
 			if v.Divided == nil {
 				v.Divided = map[workload.ID][]topology.CPUSet{}
 			}
 			if v.Divided[part] == nil {
-				_, v.Divided[part] = s.Journal.dividedOf(e.Workload)
+				_, v.Divided[part] = threads.DividedOf(&s.Journal, e.Workload)
 			}
 		}
 	}
@@ -210,7 +212,7 @@ func (v *View) HelperAt(p workload.Process) workload.ID { return v.helpers[proce
 func (v *View) RetryOf(step *plan.Step) *Retry {
 	all := v.Retries[step.Workload]
 	i := slices.IndexFunc(all, func(r Retry) bool {
-		return stepKey{step.Workload, r.Step, r.To, r.Device} == keyOf(step)
+		return stepKey{Workload: step.Workload, Kind: r.Step, To: r.To, Device: r.Device} == work.KeyOf(step)
 	})
 	if i < 0 {
 		return nil

@@ -65,6 +65,10 @@ var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", C
 // that the kernel takes (tg_set_cfs_bandwidth, kernel/sched/core.c).
 const WholeQuota = "quota"
 
+// PolicyExt is the value of TaskPolicy of threads that the sched_ext scheduler has: SCHED_EXT.
+// (batch is SCHED_BATCH of sched(7), which threads may have had before.)
+const PolicyExt = "ext"
+
 // IsCgroupFile reports whether a setting is one of CgroupFiles.
 func (k SettingKind) IsCgroupFile() bool {
 	_, ok := CgroupFiles[k]
@@ -77,10 +81,23 @@ func (k SettingKind) IsCgroupFile() bool {
 // homenode wants one value for as long as it wants any.
 func (k SettingKind) Turns() bool {
 	switch k {
-	case CgroupMax, CgroupBurst, CgroupFreeze, MemoryLow, MemoryHigh, IOMax:
+	case CgroupMax, CgroupBurst, CgroupFreeze, MemoryLow, MemoryHigh, IOMax, CacheGroup:
 		return true
 	}
 	return false
+}
+
+// Fills reports whether a setting stands for what is in a group, which others may join or leave.
+func (k SettingKind) Fills() bool { return k == CacheTasks }
+
+// Unset returns the value that a setting has where no program has chosen one; known is false for
+// kinds of which any value may have been chosen.
+func (k SettingKind) Unset() (value string, known bool) {
+	if k == CacheGroup {
+		return "", true
+	}
+	value, known = CgroupFiles[k]
+	return value, known
 }
 
 // IsController reports whether a setting turns a controller on for the children of a cgroup.

@@ -385,3 +385,9 @@ func (s SchedulerState) Stopped() SchedulerState {
 	s.Runs, s.Since, s.Trial = "", time.Time{}, nil
 	return s
 }
+
+// SchedulerOrders is what the kernel's scheduler for batch work is told, and asked, once a scan.
+type SchedulerOrders struct {
+	Config  *SchedulerConfig `json:"config,omitempty"`  // nil: nothing is told
+	Cgroups []string         `json:"cgroups,omitempty"` // it is asked which threads of them are not with it
+}

@@ -11,7 +11,7 @@ const (
 	// Operator: a rule, a flavor, or a wish that a grant of the configuration allows.
 	Operator Word = "operator"
 	// Own: the party responsible for the workload: the author of a pod, a user. One ceiling covers
-	// all such wishes (core/control/ceiling.go).
+	// all such wishes (core/control/scene/ceiling.go).
 	Own Word = "own"
 )
 

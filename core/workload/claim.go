@@ -59,7 +59,7 @@ type Claim struct {
 	Spec   *Spec // nil: derived from what was seen, as are CPUs and Memory that are 0
 	Ruled  bool  `json:",omitzero"` // Spec has what the rules of the configuration say of it
 	// Owner is the party responsible for it, where its source knows: the namespace of a pod. Asked is who made
-	// each wish of Spec: the owner's ceiling covers its own (core/control/ceiling.go).
+	// each wish of Spec: the owner's ceiling covers its own (core/control/scene/ceiling.go).
 	Owner Owner `json:",omitzero"`
 	Asked Asked `json:",omitzero"`
 

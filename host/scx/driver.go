@@ -20,7 +20,6 @@ import (
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 
-	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
@@ -292,7 +291,7 @@ func (d *Driver) ended() *share.SchedulerEnd {
 }
 
 // Look tells the scheduler what holds now, and says how it is.
-func (d *Driver) Look(ctx context.Context, orders control.SchedulerOrders) (share.SchedulerSeen, error) {
+func (d *Driver) Look(ctx context.Context, orders share.SchedulerOrders) (share.SchedulerSeen, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	support := d.supported()

@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 
-	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/words"
@@ -78,7 +77,7 @@ func TestPolicies(t *testing.T) {
 	before := all.policies()
 	made(t, all)
 	d, list := grouped(t, 1, 2, 3, 4, 5)
-	step := plan.Step{Kind: plan.SetPolicy, Workload: "/encode", Target: plan.Target{Kind: workload.InKernel, Cgroup: "/encode"}, To: control.PolicyExt}
+	step := plan.Step{Kind: plan.SetPolicy, Workload: "/encode", Target: plan.Target{Kind: workload.InKernel, Cgroup: "/encode"}, To: plan.PolicyExt}
 	ctx := context.Background()
 	changes, err := d.Changes(ctx, step)
 	if err != nil || len(changes) != 3 {
@@ -207,7 +206,7 @@ func TestVersions(t *testing.T) {
 // TestLookWithoutSchedExt: a kernel that takes none says so, and there is nothing to take out.
 func TestLookWithoutSchedExt(t *testing.T) {
 	d, _ := grouped(t)
-	seen, err := d.Look(context.Background(), control.SchedulerOrders{})
+	seen, err := d.Look(context.Background(), share.SchedulerOrders{})
 	if err != nil || seen.Unable.Code != words.SchedulerNoKernel || seen.Loaded != "" {
 		t.Errorf("%+v, %v", seen, err)
 	}
@@ -288,7 +287,7 @@ func TestManyPolicies(t *testing.T) {
 	}
 	made(t, all)
 	d, _ := grouped(t, tids...)
-	step := plan.Step{Kind: plan.SetPolicy, Workload: "/encode", Target: plan.Target{Kind: workload.InKernel, Cgroup: "/encode"}, To: control.PolicyExt}
+	step := plan.Step{Kind: plan.SetPolicy, Workload: "/encode", Target: plan.Target{Kind: workload.InKernel, Cgroup: "/encode"}, To: plan.PolicyExt}
 	for n, left := range []int{10, 0} {
 		changes, err := d.Changes(context.Background(), step)
 		if err != nil || len(changes) > mostListed+1 {
@@ -318,7 +317,7 @@ func TestEndIsToldOnceItIsKnown(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seen, err := d.Look(context.Background(), control.SchedulerOrders{})
+		seen, err := d.Look(context.Background(), share.SchedulerOrders{})
 		if err != nil || seen.Loaded != c.loaded || (seen.End == nil) != (c.loaded != "") {
 			t.Errorf("%s %s: loaded %q, ended %v, %v", c.state, c.name, seen.Loaded, seen.End, err)
 		}

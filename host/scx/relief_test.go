@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -39,7 +38,7 @@ func TestRelief(t *testing.T) {
 	if diff := cmp.Diff(map[int]uint32{1: 0, 2: 7, 3: 7, 4: 0}, all.policies()); diff != "" || all[1].Nice != 7 {
 		t.Fatalf("given back:\n%s", diff)
 	}
-	step := plan.Step{Kind: plan.SetPolicy, Target: plan.Target{Kind: workload.InKernel, Cgroup: "/encode"}, To: control.PolicyExt}
+	step := plan.Step{Kind: plan.SetPolicy, Target: plan.Target{Kind: workload.InKernel, Cgroup: "/encode"}, To: plan.PolicyExt}
 	take := func() {
 		t.Helper()
 		if err := d.Apply(context.Background(), step, nil); err != nil {
@@ -54,7 +53,7 @@ func TestRelief(t *testing.T) {
 		t.Errorf("taken while one rests:\n%s", diff)
 	}
 	// That one is in the journal with a policy of its own: it has that again.
-	entry := plan.Entry{Kind: plan.TaskPolicy, Path: plan.ProcessPath(workload.Process{PID: 1, Start: 10}), Old: "batch", New: control.PolicyExt}
+	entry := plan.Entry{Kind: plan.TaskPolicy, Path: plan.ProcessPath(workload.Process{PID: 1, Start: 10}), Old: "batch", New: plan.PolicyExt}
 	if s, err := d.Read(context.Background(), entry); err != nil || s.Value != entry.New {
 		t.Errorf("reads %+v, %v", s, err)
 	}

@@ -1,7 +1,6 @@
 package hostile
 
 import (
-	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/words"
@@ -38,7 +37,7 @@ type kernel struct {
 }
 
 // look is a look at it. Threads are made all the time.
-func (h *host) look(orders *control.SchedulerOrders) *share.SchedulerSeen {
+func (h *host) look(orders *share.SchedulerOrders) *share.SchedulerSeen {
 	if !h.kernel.takes {
 		return &share.SchedulerSeen{Unable: words.Because(words.SchedulerNoKernel)}
 	}

@@ -5,23 +5,13 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"time"
 
-	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Admission is a home that was given to work before a scan has seen it.
-type Admission struct {
-	Spec      workload.Spec      `json:"spec"`
-	Process   workload.Process   `json:"process,omitzero"` // its root; without one it holds until Until
-	From      workload.Origin    `json:"from,omitzero"`    // the party that asked
-	Had       topology.CPUSet    `json:"had,omitzero"`     // CPUs that Process could use before; empty: unknown, or restored
-	Placement workload.Placement `json:"placement"`
-	Until     time.Time          `json:"until,omitzero"`
-	Scan      uint64             `json:"scan,omitempty"`  // the newest that had begun: later ones must see it
-	Exact     bool               `json:"exact,omitempty"` // a person named the place: it is in no plan, and left there
-}
+// Admission is a home that was given to a workload before its start.
+type Admission = scene.Admission
 
 // Admitted is the admissions as they are saved: all at one time, which never change, and
 // those since. A copy of it costs no copy of them.

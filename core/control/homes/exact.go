@@ -1,11 +1,8 @@
 package homes
 
 import (
-	"slices"
-
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
-	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -40,16 +37,6 @@ func ExactPlacement(h *topology.Host, spec *workload.Spec, in *PlaceRequest) wor
 	return p
 }
 
-// Exactly returns why a workload is left where it is: a person named the place. start is the
-// start time of its process.
-func (h *Homes) Exactly(id workload.ID, start uint64) words.Reason {
-	a, ok := h.Admissions[id]
-	if ok && a.Exact && a.Process.Start == start {
-		return words.Because(words.NamedByHand)
-	}
-	return words.Reason{}
-}
-
 // ExactCPUs returns the CPUs that a person named for dedicated work.
 func (h *Homes) ExactCPUs() topology.CPUSet {
 	var cpus topology.CPUSet
@@ -73,52 +60,8 @@ func (h *Homes) DedicatedCPUs(except workload.ID) topology.CPUSet {
 	return cpus
 }
 
-// KeepClear reserves the CPUs of what claimed workloads hold where homenode itself would
-// not put them: on reserved CPUs, beyond the partition, or twice. Of such a hold only its
-// memory stays in the ledger.
-func (h *Homes) KeepClear(claims map[workload.ID]*workload.Claim) {
-	host, policy := h.Facts.Host, &h.Facts.Policy
-	alone := plan.State{Host: host, Policy: *policy}
-	var kept, clear topology.CPUSet
-	unfit := func(p *workload.Placement) bool {
-		cpus := p.CPUs.Union(p.Idle)
-		if p.Class != workload.Dedicated || cpus.Empty() {
-			return false
-		}
-		if !cpus.Intersects(kept) && len(plan.Check(alone, []workload.Placement{*p})) == 0 {
-			kept = kept.Union(cpus)
-			return false
-		}
-		clear = clear.Union(cpus)
-		return true
-	}
-	ids := sortedKeys(claims)
-	for _, id := range ids {
-		if c := claims[id]; c.Fixed && c.Home != nil {
-			unfit(c.Home)
-		}
-	}
-	for _, id := range ids {
-		for i := range claims[id].Holds {
-			if p := &claims[id].Holds[i]; unfit(p) {
-				h.memoryOnly(p.Workload)
-			}
-		}
-	}
-	clear = clear.Union(h.ExactCPUs().Minus(h.DedicatedCPUs("")))
-	policy.Reserved = policy.Reserved.Union(clear.Minus(kept).Intersect(host.Online))
-}
-
-// memoryOnly takes the CPUs of a workload out of the facts.
-func (h *Homes) memoryOnly(id workload.ID) {
-	all := h.Facts.Placements
-	k := slices.IndexFunc(all, func(p workload.Placement) bool { return p.Workload == id })
-	if k < 0 {
-		return
-	}
-	p := &all[k]
-	p.VCPUs, p.CPUs, p.Pins, p.Idle = 0, topology.CPUSet{}, nil, topology.CPUSet{}
-	if len(p.Memory) == 0 {
-		h.Facts.Placements = slices.Delete(all, k, k+1)
-	}
+// KeepClear reserves CPUs that homenode itself would not use. clear does so for claimed
+// workloads, and for the CPUs that a person named.
+func (h *Homes) KeepClear(clear func(facts *plan.State, byHand topology.CPUSet)) {
+	clear(&h.Facts, h.ExactCPUs().Minus(h.DedicatedCPUs("")))
 }

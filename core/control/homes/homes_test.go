@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/workload"
@@ -33,7 +34,7 @@ func run(pid int) *Placing {
 	return &Placing{
 		PlaceRequest: &PlaceRequest{Process: workload.Process{PID: pid, Start: uint64(pid)}},
 		As: workload.Spec{
-			ID: processID(pid), Name: "job", Class: workload.Shared,
+			ID: scene.ProcessID(pid), Name: "job", Class: workload.Shared,
 			CPUs: 2, Memory: 4 << 10, Given: true,
 		},
 	}
@@ -67,11 +68,11 @@ func TestPlacementsStand(t *testing.T) {
 	was := []string{asJSON(t, all), asJSON(t, saved)}
 	placed(t, h, 3)
 	h.Exited(&Now{}, []workload.Process{{PID: 1, Start: 1}}, nil)
-	h.Live(&Scanned{}, &Scanned{}, 1, h.Admissions[processID(2)].Until)
+	h.Live(&Scanned{}, &Scanned{}, 1, h.Admissions[scene.ProcessID(2)].Until)
 	if diff := cmp.Diff(was, []string{asJSON(t, all), asJSON(t, saved)}); diff != "" {
 		t.Errorf("(-was +now):\n%s", diff)
 	}
-	if _, ok := why.Of(processID(3)); ok {
+	if _, ok := why.Of(scene.ProcessID(3)); ok {
 		t.Error("an older answer has a newer decision")
 	}
 	if n := len(h.Placements()); n != 2 {
@@ -126,7 +127,7 @@ func TestOneMoreCopiesNothing(t *testing.T) {
 	h := host(t)
 	h.Facts.Policy.Overcommit = 10000
 	for pid := 1; pid <= 2000; pid++ {
-		id := processID(pid)
+		id := scene.ProcessID(pid)
 		h.Admissions[id] = Admission{Placement: workload.Placement{Workload: id}}
 		h.Plan.Placements = append(h.Plan.Placements, workload.Placement{Workload: id})
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -14,7 +15,9 @@ type Now struct {
 	Begun    uint64           // the newest scan that has begun
 	Seen     uint64           // the newest scan that has ended
 	Subjects []*place.Subject // of that scan, rising by ID
-	Claims   map[workload.ID]*workload.Claim
+	// Clear reserves in facts the CPUs that claimed workloads hold where homenode itself would
+	// not put them, and those that a person named.
+	Clear func(facts *plan.State, byHand topology.CPUSet)
 }
 
 // Book puts placements into the newest plan and the ledger.

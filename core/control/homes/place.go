@@ -1,11 +1,11 @@
 package homes
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -112,7 +112,7 @@ func (h *Homes) placeExact(now *Now, in *Placing) Result {
 	if !p.CPUs.Empty() {
 		h.Give(spec.ID, p.CPUs)
 	}
-	h.KeepClear(now.Claims)
+	h.KeepClear(now.Clear)
 	h.DropLedger() // others have less
 	told := []any{spec.Name, string(spec.Class), spec.CPUs, p.CPUs, words.Nodes(p.Home)}
 	out.Event = &Event{spec.ID, words.RequestExact, told}
@@ -134,7 +134,7 @@ func (h *Homes) admission(now *Now, in *Placing, p workload.Placement) Admission
 // hadBefore returns the CPUs that a process could use before it first became a run: one
 // within another, in the same process, is of the same command.
 func (h *Homes) hadBefore(in *Placing) topology.CPUSet {
-	was, ok := h.Admissions[processID(in.Process.PID)]
+	was, ok := h.Admissions[scene.ProcessID(in.Process.PID)]
 	if ok && was.Process == in.Process && !was.Had.Empty() {
 		return was.Had
 	}
@@ -254,7 +254,7 @@ func (h *Homes) Adopt(now *Now, all []Admission, held map[workload.ID]bool) Save
 		}
 	}
 	if exact {
-		h.KeepClear(now.Claims)
+		h.KeepClear(now.Clear)
 		h.DropLedger()
 	}
 	return save
@@ -267,7 +267,7 @@ func (h *Homes) Exited(now *Now, all []workload.Process, policy func() plan.Poli
 	var save Save
 	gone, admitted, exact := map[workload.ID]bool{}, len(h.Admissions), false
 	for _, p := range all {
-		id := processID(p.PID)
+		id := scene.ProcessID(p.PID)
 		if a, ok := h.Admissions[id]; ok && a.Process == p {
 			delete(h.Admissions, id)
 			delete(h.Given, id)
@@ -283,7 +283,7 @@ func (h *Homes) Exited(now *Now, all []workload.Process, policy func() plan.Poli
 	if exact && h.Facts.Host != nil { // its CPUs were reserved
 		h.Facts.Policy = policy()
 		h.DropLedger()
-		h.KeepClear(now.Claims)
+		h.KeepClear(now.Clear)
 	}
 	if len(gone) == 0 {
 		return save
@@ -321,6 +321,3 @@ func (h *Homes) Booked() []workload.Process {
 	}
 	return out
 }
-
-// processID returns the workload that a process is the root of.
-func processID(pid int) workload.ID { return workload.ID(fmt.Sprintf("pid:%d", pid)) }

@@ -1,4 +1,4 @@
-package control
+package scene
 
 import (
 	"math/rand/v2"
@@ -38,13 +38,13 @@ func TestMatches(t *testing.T) {
 // TestNames: a cgroup counts however small it is when the first rule that fits makes it batch work, or
 // gives it a tier other than normal.
 func TestNames(t *testing.T) {
-	s := Settings{Rules: []workload.Rule{
+	rules := []workload.Rule{
 		{Match: "/system.slice/web*", Tier: workload.OnlineStrict},
 		{Match: "/system.slice/encode*", Class: workload.Batch},
 		{Match: "cache", Tier: workload.Normal},
 		{Match: "/system.slice/*", Class: workload.Dedicated},
 		{Match: "mail", Tier: workload.Online},
-	}}
+	}
 	for _, c := range []struct {
 		cgroup, name string
 		want         bool
@@ -56,7 +56,7 @@ func TestNames(t *testing.T) {
 		{"/mail", "mail", true},
 		{"/other", "other", false},
 	} {
-		if got := s.Names(c.cgroup, c.name); got != c.want {
+		if got := Names(rules, c.cgroup, c.name); got != c.want {
 			t.Errorf("%s, %s: %t, want %t", c.cgroup, c.name, got, c.want)
 		}
 	}

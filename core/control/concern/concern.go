@@ -1,0 +1,224 @@
+package concern
+
+import (
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/work"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Concern is one thing that homenode decides about a host.
+type Concern interface {
+	// Name returns the name that history and checkpoints have.
+	Name() string
+	// Owns reports whether a journal entry is of a setting that this concern decides on. Only those
+	// are restored when it no longer desires them. No two concerns own the same entry.
+	Owns(*plan.Entry) bool
+	// Decide returns what should stand now. It is asked once a scan, and after Ended or Restored
+	// have returned true.
+	Decide(*Scene) Desired
+	// Ended takes up how a step went; nil is success. It sees the steps of all concerns. It returns
+	// true when its desires have changed, and are to be acted on before the next scan.
+	Ended(sc *Scene, step *plan.Step, f *work.Failure) bool
+}
+
+// Restorer is a concern that must know when a setting was restored, on its own behalf or by undo.
+type Restorer interface {
+	Restored(*Scene, *plan.Entry)
+}
+
+// Verifier is a concern with settings that scans do not see, and other programs may change.
+type Verifier interface {
+	// Verify returns the entries whose settings are to be read now.
+	Verify(*Scene) []plan.Entry
+}
+
+// Looker is a concern that asks for effects of its own.
+type Looker interface {
+	// Looked takes up the result of an effect, and reports whether that was one of its own. Its
+	// desires are then acted on before the next scan.
+	Looked(*Scene, *work.Result) bool
+}
+
+// Desired is what a concern wants of a host.
+type Desired struct {
+	Settings []Desire
+	// Leave has workloads of which nothing is restored now, as those that no scan has seen.
+	Leave map[workload.ID]bool
+}
+
+// Desire is one setting that should stand.
+type Desire struct {
+	Kind   plan.SettingKind
+	Path   string
+	Object string // what tells the object from a later one under the same path; "" where the path does
+	Step   plan.Step
+	Stands Stands
+	// Only keeps what the journal has of the setting from being restored, and sets nothing.
+	Only bool
+}
+
+// Stands is how it is known whether a desire holds.
+type Stands int
+
+// Ways to know it.
+const (
+	ByJournal Stands = iota // the journal has the value of the step, applied
+	Yes                     // a scan saw that it holds
+	No                      // a scan saw that it does not hold
+)
+
+// Scene is a host as concerns see it.
+type Scene struct {
+	At       time.Time // of the newest input
+	Began    time.Time // the scan
+	Snapshot *workload.Snapshot
+	Subjects []*place.Subject // rising by ID
+	Plan     *plan.Plan       // its homes, and the steps so far
+	Policy   *plan.Policy
+	Journal  *journal.Journal
+	Enforce  bool // the configuration says so
+	Acts     bool // changes are carried out now
+	Stopping bool // the daemon ends
+	Between  bool // no scan has just ended: only what changed since the newest one is decided
+	Loop
+}
+
+// Loop answers what a concern asks of the rest of homenode, and takes what it has to report.
+type Loop interface {
+	// Observation returns what the newest scan saw of a workload, or nil.
+	Observation(workload.ID) *workload.Observation
+	// Observed returns what the observer calls the parts of a workload.
+	Observed(workload.ID) []workload.ID
+	// OwnCgroup returns the one cgroup that a workload has to itself, and whose files no source
+	// manages; "" for none.
+	OwnCgroup(*workload.Observation) string
+	// Start returns the start time of the root of a process tree, in clock ticks since boot; 0 for a cgroup.
+	Start(*workload.Observation) uint64
+	// Homes returns the homes that are booked now.
+	Homes() []workload.Placement
+
+	// Held reports whether the user has homenode leave a workload alone.
+	Held(workload.ID) bool
+	// AllHeld reports whether the user has homenode leave everything alone.
+	AllHeld() bool
+	// Busy reports whether steps of a workload are under way.
+	Busy(workload.ID) bool
+	// Undoes reports whether settings of a workload are being restored.
+	Undoes(workload.ID) bool
+	// Settled reports whether the newest scan saw what was last done to a workload.
+	Settled(workload.ID) bool
+	// Halted returns why nothing is changed; none when something is.
+	Halted() words.Reason
+
+	// RetryOf returns when what failed is tried again.
+	RetryOf(work.Key) work.Retry
+	// Retries calls f with all that is tried again.
+	Retries(f func(work.Key, work.Retry))
+	// Later reports whether a time is still to come and no farther off than the longest retry.
+	Later(time.Time) bool
+	// Again reports whether something may be tried now, and if so puts off the next try.
+	Again(work.Key) bool
+
+	// Event writes a line of history.
+	Event(plan.Event, words.Code, ...any)
+	// Order writes that the user asked for something, with their name as the first value.
+	Order(workload.ID, words.Code, ...any)
+	// Once writes a line that each scan would repeat only when its text changes.
+	Once(key string, e plan.Event, code words.Code, args ...any)
+	// Over forgets a line of Once.
+	Over(key string)
+	// Save writes a value to disk.
+	Save(key string, value any)
+	// Ask has something done beside the loop and returns its number.
+	Ask(work.Effect) uint64
+	// Asked returns the number of the newest effect.
+	Asked() uint64
+	// Reply answers a request.
+	Reply(id uint64, f *work.Failure, answer any)
+	// Adopt writes a setting that stands into the journal as homenode's own.
+	Adopt(workload.ID, plan.SettingKind, string, string)
+}
+
+// Applied returns the journal entry of a setting if it is of the same object and applied; else nil.
+func (sc *Scene) Applied(kind plan.SettingKind, path, object string) *plan.Entry {
+	e := sc.Journal.Of(kind, path)
+	if e == nil || e.State != plan.Applied {
+		return nil
+	}
+	if !Same(e, object) {
+		return nil
+	}
+	return e
+}
+
+// Decision returns what the plan decided about a workload, or nil.
+func (sc *Scene) Decision(id workload.ID) *plan.Decision {
+	all := sc.Plan.Report.Decisions
+	i, ok := slices.BinarySearchFunc(all, id, func(d plan.Decision, id workload.ID) int { return cmp.Compare(d.Workload, id) })
+	if !ok {
+		return nil
+	}
+	return &all[i]
+}
+
+// Cgroups returns the cgroups that a workload has to itself: of a process tree in the cgroup of
+// another workload none.
+func (sc *Scene) Cgroups(o *workload.Observation) []share.SchedulerGroup {
+	var out []share.SchedulerGroup
+	for _, id := range sc.Observed(o.ID) {
+		g := share.SchedulerGroup{Cgroup: string(id)}
+		if id == o.ID {
+			switch {
+			case o.Kind == workload.InCgroup:
+				g.Cgroup, g.Object = cmp.Or(o.Cgroup, string(o.ID)), o.CgroupID
+			case o.Kind == workload.InProcess && workload.OfRun(o.Cgroup):
+				g.Cgroup = o.Cgroup
+			default:
+				continue
+			}
+		}
+		if strings.HasPrefix(g.Cgroup, "/") && g.Cgroup != "/" {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
+// Refuse returns a failure in words.
+func Refuse(code work.Code, text words.Code, args ...any) *work.Failure {
+	return &work.Failure{Code: code, Text: words.Because(text, args...).String()}
+}
+
+// Inode returns what tells the cgroup of an observation from a later one under its path; "" when unknown.
+func Inode(o *workload.Observation) string {
+	if o.CgroupID == 0 {
+		return ""
+	}
+	return strconv.FormatUint(o.CgroupID, 10)
+}
+
+// Same reports whether an entry is about an object, and not an earlier one under its path.
+func Same(e *plan.Entry, object string) bool {
+	return e.Object == "" || object == "" || e.Object == object
+}
+
+// File returns the desire that a file of the cgroup of a workload has a value.
+func (sc *Scene) File(o *workload.Observation, cgroup string, kind plan.SettingKind, to string, why words.Reason) Desire {
+	step := plan.Step{Kind: plan.SetCgroup, Workload: o.ID, Target: plan.Target{Kind: workload.InCgroup, Cgroup: cgroup, File: string(kind)},
+		From: plan.CgroupFiles[kind], To: to, Optional: true, Reason: why}
+	inode := Inode(o)
+	if e := sc.Journal.Of(kind, cgroup); e != nil && Same(e, inode) {
+		step.From = e.New
+	}
+	return Desire{Kind: kind, Path: cgroup, Object: inode, Step: step}
+}

@@ -1,0 +1,14 @@
+// Package concern is the seam for what homenode decides about a host.
+//
+// A Concern returns the settings that should stand: each is a Desire, with the step that makes it
+// so and the reason. It returns no steps to restore anything. One differ, in core/control, makes
+// steps of the difference:
+//
+//	desired − journal − seen = what is set
+//	journal − desired        = what is restored
+//
+// Undo, a hold and "left alone" are masks over the desires, which the differ applies.
+//
+// A concern is pure. What it remembers is in exported fields, so that a checkpoint has it. It reads
+// the host in a Scene and asks the Loop for everything else: history, disk, effects.
+package concern

@@ -1,0 +1,410 @@
+package threads
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/homenode/homenode/core/control/concern"
+	"github.com/homenode/homenode/core/control/concern/sharing"
+	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/work"
+	"github.com/homenode/homenode/core/hostprep"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+const (
+	// BalancingID stands for the kernel's NUMA balancing where homenode has switched it on.
+	BalancingID workload.ID = "numa-balancing"
+
+	// The kernel is done after samplePasses over the memory once so much of what it sees is
+	// local: two bring what one thread alone uses (should_numa_migrate_memory,
+	// kernel/sched/fair.c), and the third has seen it. A pass takes a second to a minute.
+	sampledEnough = 0.95
+	samplePasses  = 3
+	// SampleMost is how long it stays on at most.
+	SampleMost = 5 * time.Minute
+	// sampleRest is how long it stays off at least before threads that were divided anew are a
+	// reason to switch it on again.
+	sampleRest = time.Hour
+)
+
+// Concern decides which threads of work that is wider than a node go to which of its nodes, and
+// whether the kernel's NUMA balancing may bring their memory after them.
+type Concern struct {
+	DividedAt map[workload.ID]time.Time // when threads of it were last given nodes
+	// KeptThreads is the threads, by ID, that were given nodes and had them when last seen.
+	KeptThreads map[workload.ID]map[int]bool
+	Passes      map[workload.ID]uint64    // of NUMA balancing over its memory when that was switched on
+	Sampled     map[workload.ID]time.Time // when NUMA balancing was last switched off again after that
+}
+
+// New returns the concern of a daemon that starts.
+func New() Concern {
+	return Concern{DividedAt: map[workload.ID]time.Time{}, KeptThreads: map[workload.ID]map[int]bool{}, Passes: map[workload.ID]uint64{}, Sampled: map[workload.ID]time.Time{}}
+}
+
+// Settings is the configuration of dividing threads.
+type Settings struct {
+	Divide bool // threads of work that is wider than a node each get one of its nodes
+	Sample bool // kernel.numa_balancing may be switched on for that for a while
+}
+
+// Bound is the concern with what it needs of others.
+type Bound struct {
+	*Concern
+	Settings Settings
+	Batch    *sharing.Concern
+	// Switched reports whether a trial decides on NUMA balancing now.
+	Switched bool
+}
+
+// turn is one decision.
+type turn struct {
+	Bound
+	*concern.Scene
+}
+
+// Name implements concern.Concern.
+func (Bound) Name() string { return "threads" }
+
+// Owns implements concern.Concern: the CPU sets of threads, and NUMA balancing where homenode has
+// switched it on.
+func (Bound) Owns(e *plan.Entry) bool {
+	return e.Kind == plan.ThreadCPUs || (e.Kind == plan.HostFile && e.Workload == BalancingID)
+}
+
+// Decide implements concern.Concern.
+func (b Bound) Decide(sc *concern.Scene) concern.Desired {
+	t := &turn{b, sc}
+	out := concern.Desired{Leave: map[workload.ID]bool{}}
+	if !t.Acts || t.Between {
+		for _, e := range t.Journal.All() {
+			if b.Owns(&e) {
+				out.Leave[e.Workload] = true
+			}
+		}
+		return out
+	}
+	t.divide(&out)
+	t.sample(&out)
+	return out
+}
+
+// Ended implements concern.Concern.
+func (b Bound) Ended(sc *concern.Scene, step *plan.Step, f *work.Failure) bool {
+	if step.Kind != plan.DivideThreads || f != nil {
+		return false
+	}
+	id := step.Workload
+	b.DividedAt[id] = sc.At
+	if b.KeptThreads[id] == nil {
+		b.KeptThreads[id] = map[int]bool{}
+	}
+	for _, x := range step.Threads {
+		b.KeptThreads[id][x.TID] = true
+	}
+	return false
+}
+
+// Forget forgets workloads that are gone.
+func (c *Concern) Forget(gone func(workload.ID) bool) {
+	maps.DeleteFunc(c.DividedAt, func(id workload.ID, _ time.Time) bool { return gone(id) })
+	maps.DeleteFunc(c.KeptThreads, func(id workload.ID, _ map[int]bool) bool { return gone(id) })
+	maps.DeleteFunc(c.Sampled, func(id workload.ID, _ time.Time) bool { return gone(id) })
+	maps.DeleteFunc(c.Passes, func(id workload.ID, _ uint64) bool { return gone(id) })
+}
+
+// Divided returns the entries of processes whose threads homenode has divided. The caller must not change them.
+func Divided(j *journal.Journal) []plan.Entry {
+	return j.Group("threads", func(k plan.SettingKind) bool { return k == plan.ThreadCPUs })
+}
+
+// DividedOf returns those of one workload, and all CPU sets that homenode has given their threads.
+func DividedOf(j *journal.Journal, id workload.ID) (entries []*plan.Entry, given []topology.CPUSet) {
+	all := Divided(j)
+	for i := range all {
+		e := &all[i]
+		if e.Workload != id {
+			continue
+		}
+		entries = append(entries, e)
+		for _, written := range append([]string{e.New}, e.Past...) {
+			sets, _ := plan.ParseSets(written)
+			for _, cpus := range sets {
+				if !slices.ContainsFunc(given, cpus.Equal) {
+					given = append(given, cpus)
+				}
+			}
+		}
+	}
+	return entries, given
+}
+
+// partsOf returns the nodes that the threads of a workload are divided among; fewer than two where
+// they are not.
+func (t *turn) partsOf(o *workload.Observation, divided bool) []place.Part {
+	p := place.Of(t.Plan.Placements, o.ID)
+	wide := t.Settings.Divide && p != nil && p.Class != workload.Batch && p.Home.Len() > 1
+	if !wide || t.Batch.Shared.Of(o.ID) != nil || !place.Divisible(o.Threads, divided) {
+		return nil
+	}
+	hasThreads := o.Kind == workload.InCgroup || o.Kind == workload.InProcess
+	ownPolicy := o.OwnPolicy != "" && o.OwnPolicy != workload.PolicyUnknown
+	if !hasThreads || o.Caps.MemoryStays || ownPolicy {
+		return nil
+	}
+	return place.Parts(t.Snapshot.Host, p)
+}
+
+// divide gives threads of work that is wider than a node their nodes. Where what it gave no longer
+// fits it desires nothing, so that all is restored before anything else is set.
+func (t *turn) divide(out *concern.Desired) {
+	divided := map[workload.ID]bool{}
+	for _, e := range Divided(t.Journal) {
+		divided[e.Workload] = true
+		out.Leave[e.Workload] = true // where it is not seen
+	}
+	busy := map[workload.ID]bool{}
+	for i := range t.Plan.Steps {
+		busy[t.Plan.Steps[i].Workload] = true
+	}
+	for i := range t.Snapshot.Observations {
+		o := &t.Snapshot.Observations[i]
+		if (!divided[o.ID] && len(o.PerThread) == 0) || t.Held(o.ID) || o.Pinned || t.Undoes(o.ID) {
+			continue
+		}
+		entries, given := DividedOf(t.Journal, o.ID)
+		parts := t.partsOf(o, len(entries) > 0)
+		sets := setsOf(parts)
+		changed := slices.ContainsFunc(entries, func(e *plan.Entry) bool { return e.New != sets })
+		if len(entries) > 0 && (len(parts) < 2 || setsCPUs(t.Plan.Steps, o.ID) || changed) {
+			delete(out.Leave, o.ID)
+			continue
+		}
+		if len(parts) < 2 || busy[o.ID] || t.Busy(o.ID) || !t.Settled(o.ID) || t.takesBack(o, given) {
+			continue
+		}
+		out.Settings = append(out.Settings, t.divisions(o, parts, given)...)
+	}
+}
+
+func setsCPUs(steps []plan.Step, id workload.ID) bool {
+	return slices.ContainsFunc(steps, func(x plan.Step) bool { return x.Workload == id && x.Kind == plan.SetCPUs })
+}
+
+func setsOf(parts []place.Part) string {
+	var sets []topology.CPUSet
+	for i := range parts {
+		sets = append(sets, parts[i].CPUs)
+	}
+	return plan.JoinSets(sets)
+}
+
+// takesBack reports whether somebody has given threads other CPUs than homenode gave them, and has
+// not stopped for a while: what homenode sets then does not stay, and each time is written to disk.
+func (t *turn) takesBack(o *workload.Observation, given []topology.CPUSet) bool {
+	key := work.Key{Workload: o.ID, Kind: plan.DivideThreads, To: "taken back"}
+	if t.Later(t.RetryOf(key).Next) {
+		return true
+	}
+	if len(given) == 0 { // or homenode itself has put back what it gave
+		delete(t.KeptThreads, o.ID)
+		return false
+	}
+	kept, taken := map[int]bool{}, (*workload.Thread)(nil)
+	for i := range o.PerThread {
+		thread := &o.PerThread[i]
+		switch {
+		case !t.KeptThreads[o.ID][thread.TID]:
+		case slices.ContainsFunc(given, thread.CPUs.Equal):
+			kept[thread.TID] = true
+		default:
+			taken = thread
+		}
+	}
+	if t.KeptThreads[o.ID] != nil {
+		t.KeptThreads[o.ID] = kept
+	}
+	if taken == nil {
+		return false
+	}
+	first := t.RetryOf(key).Failures == 0
+	t.Again(key)
+	if first {
+		t.Event(plan.Event{Kind: plan.EventStep, Workload: o.ID}, words.ThreadsTaken, taken.TID, taken.CPUs, work.RetryFirst, work.RetryMost)
+	}
+	return true
+}
+
+// divisions returns a desire for each process that has threads to divide.
+func (t *turn) divisions(o *workload.Observation, parts []place.Part, given []topology.CPUSet) (out []concern.Desire) {
+	var whole topology.CPUSet
+	for i := range parts {
+		whole = whole.Union(parts[i].CPUs)
+	}
+	var threads []workload.Thread
+	ends := make([]int, len(o.Processes)) // of the threads of each process among all
+	for k, p := range o.Processes {
+		mine := threadsOf(o, p.PID)
+		e := t.Journal.Of(plan.ThreadCPUs, plan.ProcessPath(p))
+		has := func(t workload.Thread) bool { return slices.ContainsFunc(given, t.CPUs.Equal) }
+		free := 0
+		for _, t := range mine {
+			if has(t) || whole.SubsetOf(t.CPUs) {
+				free++
+			}
+		}
+		if e == nil && free < 2 && !slices.ContainsFunc(mine, has) {
+			mine = nil // one thread: all of the process goes where that is
+		}
+		for _, t := range mine {
+			if e == nil && has(t) { // made by a thread of another process: nobody has chosen its node
+				t.CPUs = whole
+			}
+			threads = append(threads, t)
+		}
+		ends[k] = len(threads)
+	}
+	to := place.Divide(parts, threads, given)
+	counts := make([]int, len(parts))
+	for _, k := range to {
+		if k >= 0 {
+			counts[k]++
+		}
+	}
+	var each []words.Reason
+	for k := range parts {
+		each = append(each, words.Because(words.ThreadsOnNode, counts[k], parts[k].Node))
+	}
+	sets, i := setsOf(parts), 0
+	for n, p := range o.Processes {
+		step := plan.Step{Kind: plan.DivideThreads, Workload: o.ID, To: sets, Optional: true, Reason: words.Because(words.ThreadsDivided, each),
+			Target: plan.Target{Kind: workload.InProcess, Processes: []workload.Process{p}}}
+		if e := t.Journal.Of(plan.ThreadCPUs, plan.ProcessPath(p)); e != nil {
+			step.From = e.New
+		}
+		changed := step.From == ""
+		for ; i < ends[n]; i++ {
+			if t := &threads[i]; to[i] >= 0 {
+				step.Threads = append(step.Threads, plan.ThreadSet{TID: t.TID, CPUs: parts[to[i]].CPUs})
+				changed = changed || !t.CPUs.Equal(parts[to[i]].CPUs)
+			}
+		}
+		d := concern.Desire{Kind: plan.ThreadCPUs, Path: plan.ProcessPath(p), Step: step, Stands: concern.Yes}
+		if changed {
+			d.Stands = concern.No
+		}
+		if len(step.Threads) > 0 {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// threadsOf is the threads of one process.
+func threadsOf(o *workload.Observation, pid int) []workload.Thread {
+	byProcess := func(t workload.Thread, pid int) int { return cmp.Compare(t.Process, pid) }
+	from, _ := slices.BinarySearchFunc(o.PerThread, pid, byProcess)
+	to, _ := slices.BinarySearchFunc(o.PerThread, pid+1, byProcess)
+	return o.PerThread[from:to]
+}
+
+// sample has the kernel's NUMA balancing on for a while where it is off and that is allowed: nothing
+// else shows which of the pages that are there already a thread uses. It is no longer desired once
+// the accesses are local, or its time is over.
+func (t *turn) sample(out *concern.Desired) {
+	e := t.Journal.Of(plan.HostFile, hostprep.NUMABalancing)
+	foreign := e != nil && e.Workload != BalancingID
+	if t.Switched || foreign || t.Undoes(BalancingID) || t.Busy(BalancingID) || t.Held(BalancingID) {
+		out.Leave[BalancingID] = true
+		return
+	}
+	if e == nil && (!t.Settings.Sample || len(t.DividedAt) == 0) {
+		return
+	}
+	due := t.unsampled(e != nil)
+	if e == nil {
+		on := slices.ContainsFunc(t.Snapshot.Sources, func(x workload.SourceStatus) bool { return x.Source == workload.Hints && x.Used })
+		if on || len(due) == 0 {
+			return
+		}
+		out.Settings = append(out.Settings, balancing(due[0], concern.No))
+		return
+	}
+	if t.Settings.Sample && len(due) > 0 && t.At.Sub(e.Time) < SampleMost {
+		out.Settings = append(out.Settings, balancing(due[0], concern.Yes))
+		return
+	}
+	for _, id := range due {
+		t.Sampled[id] = t.At
+	}
+	clear(t.Passes)
+}
+
+// balancing is the desire that NUMA balancing is on, for a workload.
+func balancing(id workload.ID, stands concern.Stands) concern.Desire {
+	return concern.Desire{Kind: plan.HostFile, Path: hostprep.NUMABalancing, Stands: stands,
+		Step: plan.Step{Kind: plan.SetFile, Workload: BalancingID, Target: plan.Target{Kind: workload.InHost, Host: hostprep.NUMABalancing}, From: "0", To: "1", Optional: true,
+			Reason: words.Because(words.SamplingOn, id, SampleMost)}}
+}
+
+// unsampled returns the workloads whose threads were divided since NUMA balancing was last on for them.
+func (t *turn) unsampled(on bool) (due []workload.ID) {
+	for i := range t.Snapshot.Observations {
+		o := &t.Snapshot.Observations[i]
+		at, ok := t.DividedAt[o.ID]
+		last, before := t.Sampled[o.ID]
+		switch {
+		case !ok, before && !at.After(last):
+		case !on && before && t.At.Sub(last) < sampleRest:
+		case on && t.sampledEnough(o):
+			t.Sampled[o.ID] = t.At
+		default:
+			due = append(due, o.ID)
+		}
+	}
+	return due
+}
+
+// sampledEnough reports whether the kernel has seen that the threads of a workload find their
+// memory on their nodes. What it has just brought counts as found, so that it must have been
+// through all of it.
+func (t *turn) sampledEnough(o *workload.Observation) bool {
+	var local, all uint64
+	least, sampled := uint64(0), false
+	for i := range o.PerThread {
+		thread := &o.PerThread[i]
+		for _, f := range thread.Faults {
+			all += f.Faults
+			if n := node(t.Snapshot.Host, f.Node); n != nil && thread.CPUs.SubsetOf(n.CPUs) {
+				local += f.Faults
+			}
+		}
+		if len(thread.Faults) > 0 && (!sampled || thread.Scans < least) {
+			least, sampled = thread.Scans, true
+		}
+	}
+	if !sampled {
+		return false
+	}
+	first, ok := t.Passes[o.ID]
+	if !ok {
+		t.Passes[o.ID], first = least, least
+	}
+	return least >= first+samplePasses && float64(local) >= sampledEnough*float64(all)
+}
+
+// node returns a node of a host, or nil.
+func node(h *topology.Host, id topology.NodeID) *topology.Node {
+	i := slices.IndexFunc(h.Nodes, func(n topology.Node) bool { return n.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &h.Nodes[i]
+}

@@ -1,0 +1,292 @@
+package control
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/core/control/concern"
+	"github.com/homenode/homenode/core/control/work"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// putBack is the retry of restoring what is no longer desired of a workload.
+const putBack = "put back"
+
+// settingKey names a setting, or all of a kind that one workload has.
+type settingKey struct {
+	kind plan.SettingKind
+	path string
+}
+
+// wanted is what one concern desires, for finding entries that it desires no longer.
+type wanted struct {
+	settings  map[settingKey]bool
+	workloads map[settingKey]bool // whose path is the workload
+	leave     map[workload.ID]bool
+}
+
+func wantedOf(d *concern.Desired) wanted {
+	w := wanted{settings: map[settingKey]bool{}, workloads: map[settingKey]bool{}, leave: d.Leave}
+	for i := range d.Settings {
+		x := &d.Settings[i]
+		w.settings[settingKey{x.Kind, x.Path}] = true
+		w.workloads[settingKey{x.Kind, string(x.Step.Workload)}] = true
+	}
+	return w
+}
+
+// has reports whether an entry is of something desired. What single threads had before goes with
+// the setting of their workload.
+func (w *wanted) has(e *plan.Entry) bool {
+	if w.leave[e.Workload] || w.settings[settingKey{e.Kind, e.Path}] {
+		return true
+	}
+	ofThread := e.Kind == plan.TaskPolicy && !strings.HasPrefix(e.Path, "/")
+	return ofThread && w.workloads[settingKey{e.Kind, string(e.Workload)}]
+}
+
+// reconcile asks every concern what should stand, adds the steps to it to the plan, and restores
+// what no concern desires any longer.
+func (s *State) reconcile() {
+	all := s.concerns()
+	desired := make([]wanted, len(all))
+	for i, c := range all {
+		d := c.Decide(s.scene(false))
+		desired[i] = wantedOf(&d)
+		s.plan(d.Settings)
+	}
+	if s.acts() {
+		s.restoreUndesired(all, desired)
+	}
+}
+
+// decideAgain acts on what a concern desires between two scans.
+func (s *State) decideAgain(c concern.Concern) {
+	if !s.acts() {
+		return
+	}
+	d := c.Decide(s.scene(true))
+	for i := range d.Settings {
+		x := &d.Settings[i]
+		id := x.Step.Workload
+		if s.due(x) && x.Kind == plan.Scheduler && s.Tasks[id] == nil && !s.undoes(id) {
+			s.begin(id, &Task{Scan: s.Seen, Steps: []plan.Step{x.Step}})
+		}
+	}
+	s.restoreUndesired([]concern.Concern{c}, []wanted{wantedOf(&d)})
+}
+
+// plan adds the steps that make desires stand.
+func (s *State) plan(desires []concern.Desire) {
+	givesCPUs := map[workload.ID]bool{}
+	var steps []plan.Step
+	for i := range desires {
+		d := &desires[i]
+		if d.Step.Kind == plan.SetCPUs {
+			givesCPUs[d.Step.Workload] = true
+		}
+		if !s.due(d) {
+			continue
+		}
+		if o := s.observation(d.Step.Workload); o != nil { // memory stays where it is
+			now, _, _ := o.LocalShare()
+			d.Step.Gain = plan.Gain{LocalityBefore: now, LocalityAfter: now}
+		}
+		steps = append(steps, d.Step)
+	}
+	if len(givesCPUs) > 0 {
+		s.Plan.Steps = slices.DeleteFunc(s.ownSteps(), func(x plan.Step) bool { return x.Kind == plan.SetCPUs && givesCPUs[x.Workload] })
+	}
+	if len(steps) > 0 {
+		s.Plan.Steps = append(s.ownSteps(), steps...)
+	}
+}
+
+// due reports whether a desire does not stand.
+func (s *State) due(d *concern.Desire) bool {
+	switch {
+	case d.Only, d.Stands == concern.Yes:
+		return false
+	case d.Stands == concern.No:
+		return true
+	}
+	e := s.Journal.Of(d.Kind, d.Path)
+	if e == nil || !concern.Same(e, d.Object) {
+		unset, known := plan.CgroupFiles[d.Kind]
+		return !known || d.Step.To != unset
+	}
+	return e.State != plan.Applied || e.New != d.Step.To
+}
+
+// restoreUndesired restores what concerns own, the journal has and they do not desire.
+func (s *State) restoreUndesired(all []concern.Concern, desired []wanted) {
+	var order []workload.ID
+	of := map[workload.ID]map[uint64]bool{}
+	entries := s.Journal.All()
+	for i := range entries {
+		e := &entries[i]
+		k := slices.IndexFunc(all, func(c concern.Concern) bool { return c.Owns(e) })
+		if k < 0 || desired[k].has(e) {
+			continue
+		}
+		id := e.Workload
+		if s.undoes(id) || s.Tasks[id] != nil || s.inUseElsewhere(e.Path, id) {
+			continue
+		}
+		if of[id] == nil {
+			of[id] = map[uint64]bool{}
+			order = append(order, id)
+		}
+		of[id][e.Seq] = true
+	}
+	for _, id := range order {
+		if s.again(stepKey{Workload: id, Kind: plan.SetCgroup, To: putBack}) {
+			s.restoreOnly(id, of[id])
+		}
+	}
+}
+
+// restoreOnly restores some entries of one workload; nothing is held afterwards.
+func (s *State) restoreOnly(id workload.ID, entries map[uint64]bool) {
+	s.Undoing = append(s.Undoing, &undoing{Of: id, Entries: entries})
+	s.undoMore()
+}
+
+// again reports whether something that may fail may be tried now, and if so puts off the next try.
+func (s *State) again(key stepKey) bool {
+	r := s.Retries[key]
+	if s.waits(r.Next) {
+		return false
+	}
+	s.Retries[key] = retry{Failures: r.Failures + 1, Next: s.At.Add(min(retryFirst<<min(r.Failures, 10), retryMost))}
+	return true
+}
+
+// ended has the concerns take up how a step went; nil is success.
+func (s *State) stepEnded(step *plan.Step, f *Failure) {
+	for _, c := range s.concerns() {
+		if c.Ended(s.scene(true), step, f) {
+			s.decideAgain(c)
+		}
+	}
+	s.kernelSet(step.Workload, step.To, f)
+}
+
+// wasRestored tells the concerns of an entry that is out of the journal.
+func (s *State) wasRestored(e *plan.Entry) {
+	for _, c := range s.concerns() {
+		if r, ok := c.(concern.Restorer); ok {
+			r.Restored(s.scene(true), e)
+		}
+	}
+}
+
+// looked hands the result of an effect to the concern that asked for it.
+func (s *State) looked(r *Result) bool {
+	for _, c := range s.concerns() {
+		if l, ok := c.(concern.Looker); ok && l.Looked(s.scene(true), r) {
+			s.decideAgain(c)
+			return true
+		}
+	}
+	return false
+}
+
+// verify has settings read again that scans do not see.
+func (s *State) verify() {
+	checking := s.checking()
+	of := map[workload.ID][]plan.Entry{}
+	for _, c := range s.concerns() {
+		v, ok := c.(concern.Verifier)
+		if !ok {
+			continue
+		}
+		for _, e := range v.Verify(s.scene(false)) {
+			id := e.Workload
+			free := !checking[id] && s.Tasks[id] == nil && !s.undoes(id)
+			if e.State == plan.Applied && free && !s.inUseElsewhere(e.Path, id) {
+				of[id] = append(of[id], e)
+			}
+		}
+	}
+	for _, id := range sortedKeys(of) {
+		s.Checks[s.effect(Effect{Kind: EffectCheck, Workload: id, Entries: of[id]})] = id
+	}
+}
+
+// scene returns the host as concerns see it. between is true where no scan has just ended.
+func (s *State) scene(between bool) *concern.Scene {
+	return &concern.Scene{
+		At: s.At, Began: s.Began, Snapshot: &s.Snapshot, Subjects: s.Subjects, Plan: &s.Plan, Policy: &s.Facts.Policy, Journal: &s.Journal,
+		Enforce: s.Settings.Enforce, Acts: s.acts(), Stopping: s.Stopping, Between: between, Loop: loop{s},
+	}
+}
+
+// loop implements concern.Loop.
+type loop struct{ s *State }
+
+func (l loop) Observation(id workload.ID) *workload.Observation { return l.s.observation(id) }
+func (l loop) Observed(id workload.ID) []workload.ID            { return l.s.observed(id) }
+func (l loop) Start(o *workload.Observation) uint64             { return startOf(o) }
+func (l loop) Homes() []workload.Placement                      { return l.s.Placements() }
+func (l loop) Held(id workload.ID) bool                         { return l.s.Holds.Has(id) }
+func (l loop) AllHeld() bool                                    { return l.s.Holds.All }
+func (l loop) Busy(id workload.ID) bool                         { return l.s.Tasks[id] != nil }
+func (l loop) Undoes(id workload.ID) bool                       { return l.s.undoes(id) }
+func (l loop) Halted() words.Reason                             { return l.s.Halted }
+func (l loop) RetryOf(key work.Key) work.Retry                  { return l.s.Retries[key] }
+func (l loop) Later(at time.Time) bool                          { return l.s.waits(at) }
+func (l loop) Again(key work.Key) bool                          { return l.s.again(key) }
+func (l loop) Over(key string)                                  { l.s.over(key) }
+func (l loop) Save(key string, value any)                       { l.s.save(key, value) }
+func (l loop) Ask(e work.Effect) uint64                         { return l.s.effect(e) }
+func (l loop) Asked() uint64                                    { return l.s.Effects }
+
+func (l loop) Settled(id workload.ID) bool { return !l.s.changing(id) && l.s.seen(id) }
+
+func (l loop) Retries(f func(work.Key, work.Retry)) {
+	for key, r := range l.s.Retries {
+		f(key, r)
+	}
+}
+
+func (l loop) Event(e plan.Event, code words.Code, args ...any) { l.s.event(e, code, args...) }
+
+func (l loop) Order(id workload.ID, code words.Code, args ...any) { l.s.order(id, code, args...) }
+
+func (l loop) Once(key string, e plan.Event, code words.Code, args ...any) {
+	l.s.once(key, e, code, args...)
+}
+
+func (l loop) Reply(id uint64, f *work.Failure, answer any) {
+	r := Reply{ID: id, Failed: f}
+	answered(&r, answer)
+	l.s.reply(r)
+}
+
+func (l loop) Adopt(id workload.ID, kind plan.SettingKind, path, value string) {
+	s := l.s
+	if e := s.Journal.Of(kind, path); e != nil {
+		s.mark(e, plan.Applied)
+		return
+	}
+	s.Seq++
+	s.put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: id, Kind: kind, Path: path, New: value, State: plan.Applied})
+}
+
+// OwnCgroup returns the one cgroup that is a workload, or that `homenode run` has made for it, and
+// whose files no source manages; "" for none.
+func (l loop) OwnCgroup(o *workload.Observation) string {
+	if o.Kind == workload.InProcess && workload.OfRun(o.Cgroup) {
+		return o.Cgroup
+	}
+	c := l.s.Claims[o.ID]
+	managed := c != nil && c.Driver != ""
+	if o.Kind != workload.InCgroup || len(l.s.SeenAs[o.ID]) > 1 || managed {
+		return ""
+	}
+	return cgroupPath(o)
+}
