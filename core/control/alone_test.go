@@ -29,6 +29,7 @@ func TestAdmitLeavesAloneWhatAScanDoes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFake(t, 2, 8)
+			f.byHand = true
 			set := func(s *State) {
 				s.Settings.Include, s.Settings.Exclude = c.include, c.exclude
 				if c.manager {
