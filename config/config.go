@@ -528,15 +528,6 @@ func ReadLayer(r io.Reader, name string) (Layer, error) {
 	return Layer{name, text}, nil
 }
 
-// Parse reads a configuration over the defaults given; name is for errors.
-func Parse(r io.Reader, name string, defaults Config) (Config, error) {
-	layer, err := ReadLayer(r, name)
-	if err != nil {
-		return defaults, err
-	}
-	return Merge(defaults, layer)
-}
-
 // Merge reads layers over the defaults given. A value of a later layer replaces that of an earlier
 // one; rules of a later layer are tried first.
 func Merge(defaults Config, layers ...Layer) (Config, error) {

@@ -227,15 +227,6 @@ func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
 	}
 }
 
-// at is the position of a workload, or -1.
-func (m *model) at(id workload.ID) int {
-	k, ok := slices.BinarySearchFunc(m.workloads, id, func(w work, id workload.ID) int { return cmp.Compare(w.id, id) })
-	if !ok {
-		return -1
-	}
-	return k
-}
-
 // each calls yield for every use of a workload that there is. Both rise by ID.
 func (m *model) each(uses []Use, yield func(w *work, u *Use)) {
 	k := 0

@@ -166,16 +166,3 @@ func Ratios(a, b *CellResult) []float64 {
 	}
 	return out
 }
-
-// RejectedPct is the share of samples thrown out.
-func RejectedPct(results map[Cell]*CellResult) Value {
-	all, bad := 0, 0
-	for _, r := range results {
-		all += len(r.Accepted) + r.Rejected
-		bad += r.Rejected
-	}
-	if all == 0 {
-		return Unknown
-	}
-	return Value(100 * float64(bad) / float64(all))
-}

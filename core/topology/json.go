@@ -27,7 +27,7 @@ type (
 		Packages  []packageJSON `json:"packages"`                  // packages (sockets), by rising ID
 		Cores     []coreJSON    `json:"cores"`                     // physical cores with their hardware threads
 		LLCs      []llcJSON     `json:"llcs"`                      // last-level caches
-		Distances [][]*int64    `json:"distances"`                 // SLIT distances in the order of nodes, local is 10; null unknown
+		Distances [][]*int64    `json:"distances" null:"list"`     // SLIT distances in the order of nodes, local is 10; null unknown
 		Online    *string       `json:"online_cpus"`               // CPUs that are online, in list format; null unknown
 		Offline   string        `json:"offline_cpus"`              // CPUs that are offline, in list format
 		Allowed   *string       `json:"allowed_cpus"`              // CPUs that homenode itself may use, in list format; null unknown
@@ -68,9 +68,9 @@ type (
 		Size  *int64 `json:"size_kib"` // size, KiB; null unknown
 	}
 	measuredJSON struct {
-		Latency   [][]*float64 `json:"latency_ns"`       // latency from row to column, in the order of nodes, ns; null when not measured
-		Bandwidth [][]*float64 `json:"bandwidth_mib_s"`  // read bandwidth from row to column, in the order of nodes, MiB/s; null when not measured
-		Source    string       `json:"source,omitempty"` // when it was measured: measured (now) or cached (before)
+		Latency   [][]*float64 `json:"latency_ns" null:"list"`      // latency from row to column, in the order of nodes, ns; null when not measured
+		Bandwidth [][]*float64 `json:"bandwidth_mib_s" null:"list"` // read bandwidth from row to column, in the order of nodes, MiB/s; null when not measured
+		Source    string       `json:"source,omitempty"`            // when it was measured: measured (now) or cached (before)
 	}
 	deviceJSON struct {
 		Name string `json:"name"` // kernel name
@@ -216,7 +216,7 @@ func (h *Host) toJSON() hostJSON {
 		j.Devices = append(j.Devices, deviceJSON{d.Name, string(d.Kind), d.PCI, known(d.Node), d.Root})
 	}
 	for _, n := range h.Notes {
-		j.Notes = append(j.Notes, noteJSON{n.Subject, n.Text})
+		j.Notes = append(j.Notes, noteJSON(n))
 	}
 	return j
 }
@@ -283,7 +283,7 @@ func fromWire(d *strict.Decoder, j *hostJSON) (*Host, error) {
 		if n.Subject == "" && n.Text == "" {
 			return nil, d.Errorf(fmt.Sprintf("notes[%d]", i), "is empty; give subject and text")
 		}
-		h.Notes = append(h.Notes, Note{n.Subject, n.Text})
+		h.Notes = append(h.Notes, Note(n))
 	}
 	h.Notes = append(h.Notes, w.notes...)
 	return h, nil

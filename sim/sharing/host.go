@@ -30,7 +30,6 @@ type work struct {
 	aside bool          // homenode is told to leave it alone
 
 	inode  uint64
-	began  time.Duration
 	drift  float64 // of the noise
 	now    float64 // wanted in this tick
 	cpus   topology.CPUSet
