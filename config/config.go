@@ -46,7 +46,7 @@ type Size uint64
 // UnmarshalText reads a size.
 func (s *Size) UnmarshalText(text []byte) error {
 	n, err := humanize.ParseBytes(string(text))
-	if _, bare := strconv.ParseFloat(string(text), 64); err != nil || n > 1<<60 || bare == nil && n > 0 {
+	if _, bare := strconv.ParseFloat(string(text), 64); err != nil || n > 1<<60 || (bare == nil && n > 0) {
 		return fmt.Errorf("size %q: want a number with a unit, such as 64MiB", text)
 	}
 	*s = Size(n)
@@ -724,7 +724,8 @@ func (c *Config) Suits(h *topology.Host) (odd []string, err error) {
 	for i := range c.Workloads {
 		for _, near := range c.Workloads[i].Near {
 			dev := near.Device
-			if dev != "" && !slices.ContainsFunc(h.Devices, func(d topology.Device) bool { return d.Name == dev || d.PCI == dev }) {
+			if dev != "" &&
+				!slices.ContainsFunc(h.Devices, func(d topology.Device) bool { return d.Name == dev || d.PCI == dev }) {
 				odd = append(odd, fmt.Sprintf("workloads[%d].near: this host has no device %q", i, dev))
 			}
 		}

@@ -206,11 +206,13 @@ func (f *faults) share(i int) float64 {
 func (a *autoNUMA) migrate(j *job, f *faults) {
 	for from := range j.threads {
 		for range j.threads[from] {
-			if from == f.want || f.share(f.want) <= f.share(from) || a.goes(j, from, f.want) || a.exchange(j, f, from, f.want) {
+			if from == f.want || f.share(f.want) <= f.share(from) || a.goes(j, from, f.want) ||
+				a.exchange(j, f, from, f.want) {
 				continue
 			}
 			for to := range f.weight {
-				if to != f.want && to != from && f.share(to) > f.share(from) && (a.goes(j, from, to) || a.exchange(j, f, from, to)) {
+				if to != f.want && to != from && f.share(to) > f.share(from) &&
+					(a.goes(j, from, to) || a.exchange(j, f, from, to)) {
 					break
 				}
 			}

@@ -140,7 +140,7 @@ func (m *machine) setCPUs(j *job, cpus topology.CPUSet, exclusive bool) {
 	m.own(j, 1)
 	for i := range j.threads {
 		for range j.threads[i] {
-			if j.may[i] == 0 || j.exclusive && j.threads[i] > j.may[i] {
+			if j.may[i] == 0 || (j.exclusive && j.threads[i] > j.may[i]) {
 				m.stop(j, i)
 				m.start(j)
 			}
@@ -160,7 +160,7 @@ func (m *machine) start(j *job) {
 	best := -1
 	for i, k := range j.may {
 		switch {
-		case k == 0 || j.exclusive && j.threads[i] >= k:
+		case k == 0 || (j.exclusive && j.threads[i] >= k):
 		case j.threads[i] > 0 && m.busy[i]+j.demand.Busy <= forkRoom*float64(m.cpus[i]):
 			m.run(j, i)
 			return
@@ -220,7 +220,8 @@ func (m *machine) drift() {
 		if from >= 0 && m.holds != nil && m.holds(j, from) {
 			continue
 		}
-		if from >= 0 && to >= 0 && from != to && m.pressure(from) > imbalance*(m.pressure(to)+j.demand.Busy/float64(max(1, m.cpus[to]))) {
+		if from >= 0 && to >= 0 && from != to &&
+			m.pressure(from) > imbalance*(m.pressure(to)+j.demand.Busy/float64(max(1, m.cpus[to]))) {
 			m.stop(j, from)
 			m.run(j, to)
 		}
@@ -252,7 +253,7 @@ func (m *machine) grow(j *job, kib topology.KiB) {
 		}
 	}
 	for _, preferred := range []bool{true, false} {
-		if preferred && j.prefer.Empty() || !preferred && j.bound {
+		if (preferred && j.prefer.Empty()) || (!preferred && j.bound) {
 			continue
 		}
 		for _, i := range m.model.near[at] {

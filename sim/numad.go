@@ -111,7 +111,8 @@ func (n *numad) candidates() []*job {
 		best := i
 		for k := i + 1; k < len(known); k++ {
 			x, y := size(known[k]), size(known[best])
-			if math.Abs(x-y)*5 > min(x, y) && x > y || math.Abs(x-y)*5 <= min(x, y) && n.bound[known[k].id].at < n.bound[known[best].id].at {
+			if (math.Abs(x-y)*5 > min(x, y) && x > y) ||
+				(math.Abs(x-y)*5 <= min(x, y) && n.bound[known[k].id].at < n.bound[known[best].id].at) {
 				best = k
 			}
 		}

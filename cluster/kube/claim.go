@@ -72,7 +72,8 @@ type settings struct {
 func configured(all []resourceapi.DeviceAllocationConfiguration, request string) (settings, error) {
 	out := settings{Class: workload.Dedicated}
 	for _, c := range all {
-		if c.Opaque == nil || c.Opaque.Driver != driverName || len(c.Requests) > 0 && !slices.Contains(c.Requests, request) && !slices.Contains(c.Requests, mainRequest(request)) {
+		if c.Opaque == nil || c.Opaque.Driver != driverName ||
+			(len(c.Requests) > 0 && !slices.Contains(c.Requests, request) && !slices.Contains(c.Requests, mainRequest(request))) {
 			continue
 		}
 		var s settings

@@ -179,7 +179,8 @@ func attributes(h *topology.Host, i int, lists bool) map[resourceapi.QualifiedNa
 	number("llcs", llcs)
 	text("memoryTier", string(n.Kind))
 	number("totalCPUs", int64(n.CPUs.Len()))
-	if h.Measured != nil && i < len(h.Measured.LatencyNs) && i < len(h.Measured.LatencyNs[i]) && h.Measured.LatencyNs[i][i] > 0 {
+	if h.Measured != nil && i < len(h.Measured.LatencyNs) && i < len(h.Measured.LatencyNs[i]) &&
+		h.Measured.LatencyNs[i][i] > 0 {
 		number("latencyNs", int64(h.Measured.LatencyNs[i][i]+0.5))
 	}
 	if len(h.Nodes) > mostTold {

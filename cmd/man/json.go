@@ -447,7 +447,7 @@ func sentence(s string) string {
 	if s == "" {
 		return s
 	}
-	if len(s) > 1 && (s[1] == ' ' || s[1] >= 'a' && s[1] <= 'z') {
+	if len(s) > 1 && (s[1] == ' ' || (s[1] >= 'a' && s[1] <= 'z')) {
 		s = strings.ToUpper(s[:1]) + s[1:]
 	}
 	if strings.ContainsAny(s[len(s)-1:], ".!?") {

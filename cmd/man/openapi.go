@@ -49,7 +49,8 @@ func openAPI(root string) ([]byte, error) {
 		at[strings.ToLower(e.Method)] = op
 		paths[e.Path] = at
 	}
-	for _, sent := range []reflect.Type{reflect.TypeFor[api.Gap](), reflect.TypeFor[api.HouseChange]()} { // by the stream
+	// by the stream
+	for _, sent := range []reflect.Type{reflect.TypeFor[api.Gap](), reflect.TypeFor[api.HouseChange]()} {
 		o.named(typeName(sent))
 	}
 	schemas := object{}

@@ -464,7 +464,9 @@ func (m *model) want(w *work, l *Sample, u *Use, fills []float64) (demand, traff
 	}
 	if w.placed == nil || w.placed.Class == workload.Shared {
 		crowded := w.crowdedShare(fills)
-		if demand = place.Entitled(w.Subject, u.CPUs, crowded); crowded > 0 && u.CPUs <= u.Free && l.At.Sub(u.Known) < m.horizon { // it is known what it uses when it can
+		// it is known what it uses when it can
+		if demand = place.Entitled(w.Subject, u.CPUs, crowded); crowded > 0 && u.CPUs <= u.Free &&
+			l.At.Sub(u.Known) < m.horizon {
 			demand = min(demand, u.Free)
 		}
 	}
@@ -645,7 +647,7 @@ func (m *model) crowdedFor(i int) float64 {
 // short is how far a node is below what should be free, 0 to 1.
 func (m *model) short(i int, free float64) float64 {
 	low := lowFree * float64(m.host.Nodes[i].Memory)
-	if free < 0 && free == topology.None || low <= 0 {
+	if (free < 0 && free == topology.None) || low <= 0 {
 		return 0
 	}
 	return min(1, max(0, (low-free)/low))

@@ -53,7 +53,7 @@ func (r *Report) Verdict() words.Reason {
 func (r *Report) because() words.Reason {
 	for _, t := range r.Triggers {
 		for _, c := range r.Chosen.Changes {
-			if t.Workload == c.Workload || t.Workload == "" && c.From.Has(t.Node) {
+			if t.Workload == c.Workload || (t.Workload == "" && c.From.Has(t.Node)) {
 				return t.Reason
 			}
 		}

@@ -164,10 +164,11 @@ func (f *facts) oneNode() []measure.Verdict {
 	}
 	// far: memory of two kinds, or one buffer that is near to one package and
 	// far from another.
-	far := f.pages.known && f.pages.two && f.pages.ratio >= f.lim.Far || f.spread.known && f.spread.ratio >= f.lim.Far
+	far := (f.pages.known && f.pages.two && f.pages.ratio >= f.lim.Far) ||
+		(f.spread.known && f.spread.ratio >= f.lim.Far)
 	ratio := max(f.pages.ratio, f.spread.ratio)
 	switch domains := f.firmwareNodes(); {
-	case domains > 1 || f.numaOff && (far || domains == 0 && f.sockets > 1):
+	case domains > 1 || (f.numaOff && (far || (domains == 0 && f.sockets > 1))):
 		return []measure.Verdict{f.hiddenByKernel(base, far, ratio, domains)}
 	case f.vm && f.unfit():
 		return nil

@@ -74,7 +74,8 @@ func factsOf(d *measure.Document, lim Limits) *facts {
 	}
 	f.missing = d.NotMeasured
 	// One node is judged by its pages, or by one buffer from several packages.
-	if r := d.Run; r != nil && r.Partial && f.noisy == "" && (!f.measured() || f.nodes == 1 && !f.pages.known && !f.spread.known) {
+	if r := d.Run; r != nil && r.Partial && f.noisy == "" &&
+		(!f.measured() || (f.nodes == 1 && !f.pages.known && !f.spread.known)) {
 		f.missing = "it was ended before there was enough to judge by"
 	}
 	return f
@@ -278,7 +279,8 @@ func (f *facts) remotes() []pair {
 	var out []pair
 	for i := range f.l {
 		for j := range f.l[i] {
-			if i == j || f.d.Nodes[i].CPUs.Empty() || f.d.Nodes[j].CPUs.Empty() || !f.l[i][j].Known() || !f.l[i][i].Known() {
+			if i == j || f.d.Nodes[i].CPUs.Empty() || f.d.Nodes[j].CPUs.Empty() || !f.l[i][j].Known() ||
+				!f.l[i][i].Known() {
 				continue
 			}
 			p := pair{i: i, j: j, ratio: float64(f.l[i][j] / f.l[i][i]), interval: measure.Interval{measure.Unknown, measure.Unknown}}

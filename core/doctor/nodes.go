@@ -85,7 +85,8 @@ func (f *facts) wrongOrder(t measure.Table) []measure.Evidence {
 	for i := range t {
 		for j := range t {
 			for k := range t {
-				if i == j || i == k || f.kind(j) != f.kind(k) || t[i][j] >= t[i][k] || !f.l[i][j].Known() || !f.l[i][k].Known() {
+				if i == j || i == k || f.kind(j) != f.kind(k) || t[i][j] >= t[i][k] || !f.l[i][j].Known() ||
+					!f.l[i][k].Known() {
 					continue
 				}
 				near, far := f.l[i][j], f.l[i][k]
@@ -169,7 +170,7 @@ func (f *facts) memoryless(i int) measure.Verdict {
 	}
 	best, source, cost := -1, "", measure.Value(0)
 	for j := range f.d.Nodes {
-		if m := f.d.Nodes[j].Mem; j == i || m != nil && *m == 0 {
+		if m := f.d.Nodes[j].Mem; j == i || (m != nil && *m == 0) {
 			continue
 		}
 		switch {
@@ -207,9 +208,10 @@ func (f *facts) tier(i int) measure.Verdict {
 	}
 	// A virtual machine's memory all costs the same; what its HMAT tells is
 	// what it was made to stand for.
-	if hm := n.HMATLatency; hm.Known() && (!ns.Known() || f.vm && ns < localNS*measure.Value(1+f.lim.Flat)) {
+	if hm := n.HMATLatency; hm.Known() && (!ns.Known() || (f.vm && ns < localNS*measure.Value(1+f.lim.Flat))) {
 		for _, o := range f.d.Nodes {
-			if !o.CPUs.Empty() && o.HMATLatency.Known() && !(localNS.Known() && source == "HMAT" && o.HMATLatency >= localNS) {
+			if !o.CPUs.Empty() && o.HMATLatency.Known() &&
+				!(localNS.Known() && source == "HMAT" && o.HMATLatency >= localNS) {
 				ns, localNS, source = hm, o.HMATLatency, "HMAT"
 			}
 		}
@@ -342,7 +344,7 @@ func (f *facts) underpopulated(ordinary []int) []measure.Verdict {
 			return nil
 		}
 		could := float64(*n.MaxChannel) * float64(n.ChannelMBs)
-		if float64(bw) > f.lim.Half*could || n.Channels != nil && *n.Channels == *n.MaxChannel {
+		if float64(bw) > f.lim.Half*could || (n.Channels != nil && *n.Channels == *n.MaxChannel) {
 			return nil
 		}
 		evidence = append(evidence, measure.Evidence{

@@ -545,7 +545,7 @@ func CPUsOf(h *topology.Host, id topology.NodeID) topology.CPUSet {
 // MainPage is the page size that most of a guest's memory has, by size; of two the larger.
 func MainPage(sums map[topology.KiB]topology.KiB) (main topology.KiB) {
 	for page, sum := range sums {
-		if sum > sums[main] || sum == sums[main] && page > main {
+		if sum > sums[main] || (sum == sums[main] && page > main) {
 			main = page
 		}
 	}

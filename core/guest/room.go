@@ -82,7 +82,8 @@ type Observed struct {
 func (s *Observed) Known() Guest {
 	out, d := s.Guest, s.Defined
 	out.Transient = s.Running && d == nil
-	if s.Running && d != nil && d.Placed && (!s.Placed || !d.Home.SameApart(&s.Home) || !d.Home.Placement.CPUs.Equal(s.Home.Placement.CPUs) || !d.Home.Placement.Home.Equal(s.Home.Placement.Home)) {
+	if s.Running && d != nil && d.Placed &&
+		(!s.Placed || !d.Home.SameApart(&s.Home) || !d.Home.Placement.CPUs.Equal(s.Home.Placement.CPUs) || !d.Home.Placement.Home.Equal(s.Home.Placement.Home)) {
 		out.Next = &d.Home
 	}
 	return out
@@ -170,7 +171,8 @@ func (r *Room) moverCells(cells []workload.Spec) {
 // movable reports whether the guest may go elsewhere to make room: it is
 // homenode's, and nothing else has to go with it.
 func (s *Guest) movable() bool {
-	return s.Placed && s.Manual == "" && s.Home.Spare == nil && len(s.Drives) == 0 && len(s.Apart) == 0 && s.Composed == nil && len(s.HoldsNext()) == 0
+	return s.Placed && s.Manual == "" && s.Home.Spare == nil && len(s.Drives) == 0 && len(s.Apart) == 0 &&
+		s.Composed == nil && len(s.HoldsNext()) == 0
 }
 
 // Holds is all that is kept for a guest: its home, CPUs beside it, and those of a
@@ -335,7 +337,7 @@ func (r *Room) Move(s *Guest, nodes topology.NodeSet) (Home, plan.Decision) {
 // from its next start, where that is wider than a node.
 func (r *Room) MoveInCells(s *Guest, nodes topology.NodeSet) (Home, plan.Decision) {
 	h, d := r.Move(s, nodes)
-	if s.Composed != nil || s.SeesNodes || d.Outcome != plan.Placed && d.Outcome != plan.Kept {
+	if s.Composed != nil || s.SeesNodes || (d.Outcome != plan.Placed && d.Outcome != plan.Kept) {
 		return h, d
 	}
 	spec := s.Spec
@@ -564,7 +566,7 @@ func (r *Room) makeRoomForCells(o *Order) bool {
 		var parts []workload.Spec
 		for i := range nodes {
 			n := nodes[i].ID
-			if used.Has(n) || !spec.Nodes.Empty() && !spec.Nodes.Has(n) || best != nil && fewest == 0 {
+			if used.Has(n) || (!spec.Nodes.Empty() && !spec.Nodes.Has(n)) || (best != nil && fewest == 0) {
 				continue
 			}
 			x := composition{r: trial.clone(), spec: &spec, c: c, emulator: o.Flavor.Emulator}

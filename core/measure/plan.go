@@ -412,7 +412,8 @@ func (p *Plan) pairCPUs(h *topology.Host) []topology.CPUID {
 
 func (p *Plan) loadedPairs(h *topology.Host) error {
 	chosen := func(from, to int) bool {
-		return (p.Request.LoadedFrom < 0 || p.Request.LoadedFrom == from) && (p.Request.LoadedTo < 0 || p.Request.LoadedTo == to)
+		return (p.Request.LoadedFrom < 0 || p.Request.LoadedFrom == from) &&
+			(p.Request.LoadedTo < 0 || p.Request.LoadedTo == to)
 	}
 	for _, n := range p.NodeCPUs {
 		sets := p.Streams[int(n.Node)]
@@ -424,7 +425,8 @@ func (p *Plan) loadedPairs(h *topology.Host) error {
 		for _, b := range p.Buffers {
 			// Unless asked, local only in quick and the first node's row in full.
 			asked := p.Request.LoadedFrom >= 0 || p.Request.LoadedTo >= 0
-			if !chosen(int(n.Node), int(b.Node)) || !asked && b.Node != n.Node && (!p.Request.Full || n.Node != p.NodeCPUs[0].Node) {
+			if !chosen(int(n.Node), int(b.Node)) ||
+				(!asked && b.Node != n.Node && (!p.Request.Full || n.Node != p.NodeCPUs[0].Node)) {
 				continue
 			}
 			p.Load = append(p.Load, LoadedPair{n.Node, b.Node, n.CPU, load})
@@ -510,7 +512,8 @@ func LevelSizes(buffer, llc int64) []int64 {
 	var out []int64
 	for k := 4 << 10; int64(k) <= min(buffer, max(4*llc, 64<<20)); k *= 2 {
 		out = append(out, roundSize(int64(k)))
-		if half := roundSize(int64(k) * 1414 / 1000); half > out[len(out)-1] && half <= min(buffer, max(4*llc, 64<<20)) {
+		if half := roundSize(int64(k) * 1414 / 1000); half > out[len(out)-1] &&
+			half <= min(buffer, max(4*llc, 64<<20)) {
 			out = append(out, half)
 		}
 	}

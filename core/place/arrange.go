@@ -338,7 +338,7 @@ func request(h *topology.Host, s *subject) Request {
 	// Memory can only come to lie where the workload may have it. Homenode itself
 	// narrows that for dedicated work, and then may widen it again.
 	// The nodes of a guest are changed with its home.
-	ours := s.old != nil && s.old.Bound || obs.Caps.Rebinds
+	ours := (s.old != nil && s.old.Bound) || obs.Caps.Rebinds
 	if !ours && !obs.Mems.Empty() && !h.AllowedMems.SubsetOf(obs.Mems) {
 		may := obs.Mems.Clone()
 		if !spec.Nodes.Empty() {
@@ -358,7 +358,8 @@ func (a *arrangement) openToAll() bool {
 		return false
 	}
 	for i := range a.subjects {
-		if s := &a.subjects[i]; s.Spec.Class == workload.Dedicated || s.old != nil && s.old.Class == workload.Dedicated {
+		if s := &a.subjects[i]; s.Spec.Class == workload.Dedicated ||
+			(s.old != nil && s.old.Class == workload.Dedicated) {
 			return false
 		}
 	}
@@ -515,10 +516,12 @@ func (a *arrangement) keepOne(s *subject) {
 	}
 	if !why.None() {
 		s.decision.Reasons = words.Reasons(words.Because(words.HomeLost, s.old.Home, why))
-		lost := s.old.CPUs.Union(s.old.Idle).Intersects(a.host.Offline) || len(s.old.Pins) < s.Spec.CPUs || why.Code == words.MemoryShort
+		lost := s.old.CPUs.Union(s.old.Idle).Intersects(a.host.Offline) || len(s.old.Pins) < s.Spec.CPUs ||
+			why.Code == words.MemoryShort
 		if s.Spec.Class == workload.Dedicated && lost {
 			rest := a.ledger.rest(s.old)
-			if rest != nil && !rest.CPUs.Empty() { // nobody else gets it before it is known whether another home has room
+			// nobody else gets it before it is known whether another home has room
+			if rest != nil && !rest.CPUs.Empty() {
 				s.rest = rest
 				a.commit(rest, &s.holding)
 			}

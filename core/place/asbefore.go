@@ -42,7 +42,8 @@ func (a *arrangement) asBefore(s *subject) asBefore {
 	}
 	home := old.Home.Min()
 	node := a.ledger.index(home)
-	if node < 0 || len(old.Memory) == 1 && (old.Memory[0].Node != home || booked < 0) || a.ledger.nodes[node].given(workload.Shared) == 0 {
+	if node < 0 || (len(old.Memory) == 1 && (old.Memory[0].Node != home || booked < 0)) ||
+		a.ledger.nodes[node].given(workload.Shared) == 0 {
 		return asBefore{}
 	}
 	v := micro(float64(old.VCPUs) * 1e6)

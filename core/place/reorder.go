@@ -98,7 +98,7 @@ func (o *ordering) stepAside(j, left, away int) bool {
 	k, _ := o.l.find(w.ID)
 	home := o.l.held[k].home
 	for i := range o.l.nodes {
-		if len(home) == 1 && home[0] == i || !o.r.step() {
+		if (len(home) == 1 && home[0] == i) || !o.r.step() {
 			continue
 		}
 		if o.move(j, []share{{i, float64(w.vcpus), w.memory}}, nil, true) {

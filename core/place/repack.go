@@ -367,7 +367,8 @@ func (r *repack) take(who int, shares []share, k int) {
 
 // sameSeat reports whether two placements are no move apart.
 func sameSeat(a, b *plan.Placement) bool {
-	return a.Home.Equal(b.Home) && (a.Class == workload.Shared || a.CPUs.Equal(b.CPUs)) && movedKiB(a.Memory, b.Memory) == 0
+	return a.Home.Equal(b.Home) && (a.Class == workload.Shared || a.CPUs.Equal(b.CPUs)) &&
+		movedKiB(a.Memory, b.Memory) == 0
 }
 
 // movedKiB is the memory that lies on other nodes after than before.
@@ -432,7 +433,8 @@ func (r *repack) places(who int) [][]share {
 		if !w.eligible(r.l, i) || r.l.nodes[i].given(w.Class) < 1 {
 			continue
 		}
-		if len(m.held.home) == 1 && m.held.home[0] == i && w.SMT == workload.SMTPrefer && r.want.SMT == workload.SMTPrefer {
+		if len(m.held.home) == 1 && m.held.home[0] == i && w.SMT == workload.SMTPrefer &&
+			r.want.SMT == workload.SMTPrefer {
 			continue // other CPUs of the same node help nobody
 		}
 		x := place{node: i}
@@ -458,11 +460,13 @@ func (r *repack) places(who int) [][]share {
 // then evicting j leads to nothing that evicting that one would not.
 func (r *repack) interchangeable(j int, before []int, node int) bool {
 	m := &r.movers[j]
-	if m.want.SMT != workload.SMTPrefer || r.want.SMT != workload.SMTPrefer || len(m.held.home) != 1 || m.want.pull != nil {
+	if m.want.SMT != workload.SMTPrefer || r.want.SMT != workload.SMTPrefer || len(m.held.home) != 1 ||
+		m.want.pull != nil {
 		return false
 	}
 	for _, i := range before {
-		if o := &r.movers[i]; !o.out && o.cpus[node] == m.cpus[node] && o.memory[node] == m.memory[node] && alike(&o.want, &m.want) {
+		if o := &r.movers[i]; !o.out && o.cpus[node] == m.cpus[node] && o.memory[node] == m.memory[node] &&
+			alike(&o.want, &m.want) {
 			return true
 		}
 	}

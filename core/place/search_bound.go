@@ -160,7 +160,7 @@ func (s *search) farCPUs(most float64) bool {
 				cost += x * (s.l.access[i*n+p] - 1)
 				left -= x
 			}
-			if left <= tiny && force == 0 || cost >= most {
+			if (left <= tiny && force == 0) || cost >= most {
 				break
 			}
 		}

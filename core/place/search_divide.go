@@ -183,7 +183,7 @@ func (s *search) cheapest(spill bool, left topology.KiB) int {
 	best, least, most := -1, 0.0, topology.KiB(0)
 	for j, in := range s.inSet {
 		room := s.mem[j] - s.memory[j]
-		if in == spill || room <= 0 || spill && w.Class == workload.Shared && s.l.nodes[j].given(w.Class) > 0 {
+		if in == spill || room <= 0 || (spill && w.Class == workload.Shared && s.l.nodes[j].given(w.Class) > 0) {
 			continue
 		}
 		if spill && w.MaxNodes > 0 && !s.mayHold(j, left) {
@@ -199,7 +199,7 @@ func (s *search) cheapest(spill bool, left topology.KiB) int {
 			hole := splitHoleWeight * float64(s.l.nodes[j].free)
 			cost += hole * float64(w.memory) / float64(min(left, room))
 		}
-		if best < 0 || cost < least-tiny || cost < least+tiny && fitsBetter(int64(room), int64(most), int64(left)) {
+		if best < 0 || cost < least-tiny || (cost < least+tiny && fitsBetter(int64(room), int64(most), int64(left))) {
 			best, least, most = j, cost, room
 		}
 	}

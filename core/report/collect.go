@@ -254,7 +254,8 @@ func (c *Collector) Line(line []byte) error {
 		}
 	}
 	for _, e := range h.effects {
-		if e.Kind == control.EffectApply && e.Step != nil && e.Step.Kind == plan.MovePages && len(c.expected) < mostWorkloads {
+		if e.Kind == control.EffectApply && e.Step != nil && e.Step.Kind == plan.MovePages &&
+			len(c.expected) < mostWorkloads {
 			c.expected[e.Step.Workload] = e.Step.Gain.LocalityAfter
 		}
 	}

@@ -58,7 +58,7 @@ func (c *Collector) Done(host string, worst int) (Report, error) {
 
 // firstOf is the earlier of two times that are known.
 func firstOf(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
 	}
 	return a
@@ -317,7 +317,8 @@ func (c *Collector) headline(r *Report, astray int) string {
 			more = append(more, words.Because(words.ReportAllHome, all))
 		}
 	}
-	if s := c.newest; s != nil && s.Input.Scan.Snapshot.Host != nil && len(s.Input.Scan.Snapshot.Host.Nodes) == 1 && astray == 0 {
+	if s := c.newest; s != nil && s.Input.Scan.Snapshot.Host != nil && len(s.Input.Scan.Snapshot.Host.Nodes) == 1 &&
+		astray == 0 {
 		return words.Because(words.SingleNode).String()
 	}
 	m := r.Locality.Memory

@@ -164,7 +164,8 @@ func (s Interference) Look(at time.Time, all []Watch, maxWait float64) Interfere
 	for i := range now.Victims {
 		now.blame(&now.Victims[i])
 	}
-	now.Blames = slices.DeleteFunc(now.Blames, func(b Blame) bool { return at.Sub(b.Until) >= remembered || b.Until.Sub(at) > cutFor }) // the clock may have been set back
+	// the clock may have been set back
+	now.Blames = slices.DeleteFunc(now.Blames, func(b Blame) bool { return at.Sub(b.Until) >= remembered || b.Until.Sub(at) > cutFor })
 	return now
 }
 
@@ -408,15 +409,16 @@ func (s *Interference) blame(v *Victim) {
 				b.Well++
 			}
 		}
-		if trial := !b.Proven && !b.Cleared && b.Hurt+b.Well > 0 && s.At.Sub(b.Since) >= trialFor; trial && b.Well > b.Hurt {
+		if trial := !b.Proven && !b.Cleared && b.Hurt+b.Well > 0 &&
+			s.At.Sub(b.Since) >= trialFor; trial && b.Well > b.Hurt {
 			b.Proven, b.Until = true, b.Since.Add(cutFor)
-		} else if trial || !s.At.Before(b.Until) && b.Hurt > b.Well {
+		} else if trial || (!s.At.Before(b.Until) && b.Hurt > b.Well) {
 			b.Cleared = true
 		}
 		if b.Cleared {
 			inVain++
 		}
-		spared[b.Offender] = spared[b.Offender] || b.Cleared && s.At.Sub(b.Until) < clearedFor || s.At.Before(b.Until)
+		spared[b.Offender] = spared[b.Offender] || (b.Cleared && s.At.Sub(b.Until) < clearedFor) || s.At.Before(b.Until)
 		newlyCut = newlyCut || s.At.Sub(b.Since).Abs() < cutApart
 	}
 	if !v.Hurt || newlyCut || inVain >= mostInVain {

@@ -234,7 +234,8 @@ func DecideScheduler(in SchedulerInput, was SchedulerState) (SchedulerDo, Schedu
 	}
 	do := now.decide(&in, ended)
 	now.Why = do.Why
-	if do.Verb == Load && now.Failures > 0 && now.End != nil { // until it has taken, what became of the one before is what is known
+	// until it has taken, what became of the one before is what is known
+	if do.Verb == Load && now.Failures > 0 && now.End != nil {
 		now.Why = words.Because(words.SchedulerAgain, now.End.String())
 	}
 	if do.Verb == Leave && seen.Loaded != "" {

@@ -489,7 +489,7 @@ func (m *NodeState) more(now Sample, s *seen, pool float64) (cpus float64, when 
 func (m *NodeState) cover(n *Node, room float64, trims bool) {
 	for _, c := range n.Cores[:len(n.Cores)-1] { // the last is the floor
 		have, core := float64(m.Given.Len()), float64(c.Len())
-		if trims && have-core < m.CPUs+core/4 || !trims && have <= room && have <= m.CPUs+slack*core {
+		if (trims && have-core < m.CPUs+core/4) || (!trims && have <= room && have <= m.CPUs+slack*core) {
 			break
 		}
 		m.Given = m.Given.Minus(c)
@@ -500,7 +500,8 @@ func (m *NodeState) cover(n *Node, room float64, trims bool) {
 		if c.SubsetOf(m.Given) {
 			continue
 		}
-		if trims && have >= m.CPUs || !trims && (have+core > room || have+core/2 > m.CPUs || more > 0 && more+c.Len() > most) {
+		if (trims && have >= m.CPUs) ||
+			(!trims && (have+core > room || have+core/2 > m.CPUs || (more > 0 && more+c.Len() > most))) {
 			return
 		}
 		m.Given, more = m.Given.Union(c), more+c.Len()
@@ -658,7 +659,7 @@ func (s *State) gather(in *Input, out *Outcome) {
 	for i := range out.Nodes {
 		b := &out.Nodes[i]
 		given = given.Union(b.Given)
-		first = first || !b.Given.Empty() && !b.Given.Intersects(s.Given)
+		first = first || (!b.Given.Empty() && !b.Given.Intersects(s.Given))
 	}
 	switch {
 	case len(in.Nodes) < many || len(in.Work) == 0:
@@ -676,7 +677,7 @@ func (s *State) gather(in *Input, out *Outcome) {
 // limit is what a workload is limited to that may use so much. One that uses less than half
 // of that keeps what it has: its limit is not what holds it.
 func (w *Work) limit(most float64) float64 {
-	if w.Max == 0 && w.Use < most/2 || w.Max > 0 && w.Use < min(w.Max, most)/2 {
+	if (w.Max == 0 && w.Use < most/2) || (w.Max > 0 && w.Use < min(w.Max, most)/2) {
 		return w.Max
 	}
 	return max(leastLimit, math.Floor(most*1000)/1000)

@@ -124,7 +124,8 @@ func (x *hwlocReader) start(element string, a attributes) error {
 	case "distances2":
 		// Before hwloc 2.1 matrices had no name; kind 5 is "from the system, latency".
 		name := a.get("name")
-		if a.get("type") == "NUMANode" && x.matrix == nil && (name == "NUMALatency" || name == "" && a.get("kind") == "5") {
+		if a.get("type") == "NUMANode" && x.matrix == nil &&
+			(name == "NUMALatency" || (name == "" && a.get("kind") == "5")) {
 			x.matrix, x.inMatrix = &hwlocMatrix{byGP: a.get("indexing") == "gp"}, true
 		}
 	case "indexes":

@@ -485,7 +485,7 @@ func (t *tree) llc(cpu CPUID) (best LLC, ok bool) {
 			continue
 		}
 		unified := kind != "Data"
-		if bestDir == "" || unified && !bestUnified || unified == bestUnified && int(level) > best.Level {
+		if bestDir == "" || (unified && !bestUnified) || (unified == bestUnified && int(level) > best.Level) {
 			best, bestDir, bestUnified = LLC{Level: int(level), Size: None}, dir, unified
 		}
 	}

@@ -58,7 +58,8 @@ func (p *pod) apart(c *container) bool {
 		}
 	}
 	value, _, _ := p.annotation(keyClass, c)
-	return value == string(workload.Dedicated) && p.may(workload.MayBeDedicated) && p.guaranteed(&c.has) && c.has.whole() > 0
+	return value == string(workload.Dedicated) && p.may(workload.MayBeDedicated) && p.guaranteed(&c.has) &&
+		c.has.whole() > 0
 }
 
 // may reports whether a grant of the operator allows a wish to the author of a pod.
@@ -129,7 +130,7 @@ func (o *Options) spec(g *group) (w wanted) {
 			}
 		}
 	}
-	w.Given = w.CPUs > 0 && w.Memory > 0 || w.Class == workload.Dedicated
+	w.Given = (w.CPUs > 0 && w.Memory > 0) || w.Class == workload.Dedicated
 	if w.Class == workload.Dedicated {
 		w.CPUs = max(1, w.CPUs)
 	}
@@ -290,7 +291,7 @@ func unknownOf(annotations map[string]string) (u unknown) {
 	var names []string
 	for full := range annotations {
 		base, rest, scoped := strings.Cut(strings.TrimPrefix(full, prefix), ".container")
-		if !slices.Contains(keys, base) || scoped && len(rest) < 2 {
+		if !slices.Contains(keys, base) || (scoped && len(rest) < 2) {
 			names = append(names, full)
 		}
 	}

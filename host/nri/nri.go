@@ -214,7 +214,8 @@ func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, con
 	for id, in := range pods {
 		for _, c := range in.containers { // one that was seen is seen, also while the host is looked at
 			if was := p.pods[id]; was != nil {
-				c.seen = c.started && slices.ContainsFunc(was.containers, func(x *container) bool { return x.id == c.id && x.seen })
+				c.seen = c.started &&
+					slices.ContainsFunc(was.containers, func(x *container) bool { return x.id == c.id && x.seen })
 			}
 		}
 	}
@@ -300,7 +301,8 @@ func (p *Plugin) unchosen(c *container, wrote map[setting]plan.Entry) {
 			continue
 		}
 		if e, ok := wrote[setting{kind, c.cgroup}]; ok {
-			if now, err := p.files.read(c.cgroup, string(kind)); err == nil && e.Ours(plan.Setting{Kind: kind, Path: c.cgroup, Value: now}) {
+			if now, err := p.files.read(c.cgroup, string(kind)); err == nil &&
+				e.Ours(plan.Setting{Kind: kind, Path: c.cgroup, Value: now}) {
 				*set = e.Old
 				continue
 			}
@@ -419,7 +421,7 @@ func (p *pod) owner() workload.Owner { return workload.NamespaceOwner(p.namespac
 func (p *Plugin) learn(s *api.PodSandbox, one *container) (w want, alone bool) {
 	defer p.change()()
 	in := p.podNow(s)
-	in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x.id == one.id || x.stopped && x.name == one.name })
+	in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x.id == one.id || (x.stopped && x.name == one.name) })
 	in.containers = append(in.containers, one)
 	g := in.groupOf(one)
 	wanted := p.o.spec(&g)
@@ -429,7 +431,7 @@ func (p *Plugin) learn(s *api.PodSandbox, one *container) (w want, alone bool) {
 // begin is the sets that a container begins with; none where it is not homenode's to place or
 // no answer comes in time.
 func (p *Plugin) begin(ctx context.Context, c *container, w *want) (out sets) {
-	if !p.acts() || c.cgroup == "" || p.o.Held != nil && p.o.Held(w.spec.ID) {
+	if !p.acts() || c.cgroup == "" || (p.o.Held != nil && p.o.Held(w.spec.ID)) {
 		return out
 	}
 	if booked, _, ok := p.booked(c); ok {

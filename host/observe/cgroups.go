@@ -162,12 +162,12 @@ var ofTerminals = []string{"session-", "tmux-spawn-", "vte-spawn-"}
 // path, which its inode tells (kernfs gives every folder another), begins anew.
 func (o *Observer) leafAt(cgroup, dir string, inode uint64) *leaf {
 	l := o.leaves[cgroup]
-	if l == nil || l.inode != inode && inode != 0 {
+	if l == nil || (l.inode != inode && inode != 0) {
 		base := path.Base(cgroup)
 		l = &leaf{path: cgroup, dir: dir, inode: inode, usage: -1}
 		l.owner, l.owned = workload.CgroupOwner(cgroup)
 		l.shared = cgroup == "" || cgroup == "/" ||
-			strings.HasSuffix(base, ".scope") && slices.ContainsFunc(ofTerminals, func(prefix string) bool { return strings.HasPrefix(base, prefix) })
+			(strings.HasSuffix(base, ".scope") && slices.ContainsFunc(ofTerminals, func(prefix string) bool { return strings.HasPrefix(base, prefix) }))
 		o.leaves[cgroup] = l
 	}
 	l.look = o.look
@@ -338,7 +338,7 @@ func (o *Observer) readLeafFiles(l *leaf) {
 // readCpuset reads what the cgroup may use. Where the cpuset controller is not on
 // for a cgroup, that of the nearest one above holds.
 func (o *Observer) readCpuset(l *leaf) {
-	if l.cpusAt == o.look || o.now.Sub(l.cpusetAt) < cpusetEvery && !o.cpusChanged {
+	if l.cpusAt == o.look || (o.now.Sub(l.cpusetAt) < cpusetEvery && !o.cpusChanged) {
 		return
 	}
 	l.cpusAt, l.cpusetAt = o.look, o.now

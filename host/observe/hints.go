@@ -173,7 +173,7 @@ func (o *Observer) faulted(dir string, h *hints) bool {
 	})
 	grown := !h.known || faults > h.faults
 	h.faults, h.known = faults, has
-	return !has || grown && faults > 0
+	return !has || (grown && faults > 0)
 }
 
 // threadID is a thread of a workload.

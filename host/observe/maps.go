@@ -172,7 +172,7 @@ func (o *Observer) mapsDue(reported []*work) []toRead {
 				continue
 			case p.mapsStale:
 				t.order = afterMove
-			case p.mapsAt.IsZero() && (o.onlyMapsTell(w, p) || p == w.largest() && !w.anyRead()):
+			case p.mapsAt.IsZero() && (o.onlyMapsTell(w, p) || (p == w.largest() && !w.anyRead())):
 				t.order, t.credit = neverRead, &m.firstCredit
 			case p.mapsAt.IsZero() || o.mapsOld(w, p):
 				t.order, t.credit = readBefore, &m.credit
@@ -196,7 +196,7 @@ func (o *Observer) mapsDue(reported []*work) []toRead {
 
 // moved reports whether numa_maps of p has not been read since its pages were moved.
 func (p *process) moved() bool {
-	return p.mapsStale || p.reading != nil && p.reading.wasStale
+	return p.mapsStale || (p.reading != nil && p.reading.wasStale)
 }
 
 // onlyMapsTell reports whether nothing but numa_maps tells where the memory of p lies.

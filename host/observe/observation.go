@@ -69,8 +69,8 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		obs.Processes = append(obs.Processes, workload.Process{PID: p.pid, Start: p.start})
 		obs.Threads += p.threads
 		obs.Unanswered = obs.Unanswered || p.silent || p.unasked
-		obs.Unasked = obs.Unasked || p.unasked && !p.silent
-		obs.MemoryMoved = obs.MemoryMoved || p.moved() && o.onlyMapsTell(w, p)
+		obs.Unasked = obs.Unasked || (p.unasked && !p.silent)
+		obs.MemoryMoved = obs.MemoryMoved || (p.moved() && o.onlyMapsTell(w, p))
 		if w.isNew {
 			w.cpuTicks += p.ticks
 		} else {

@@ -132,7 +132,8 @@ func (o *Observer) hidden() bool {
 	}
 	b, _ := o.files.read("proc/self/mountinfo", o.buf)
 	for line := range bytes.Lines(b) {
-		if bytes.Contains(line, []byte(" /proc ")) && bytes.Contains(line, []byte(" - proc ")) && bytes.Contains(line, []byte("hidepid=")) {
+		if bytes.Contains(line, []byte(" /proc ")) && bytes.Contains(line, []byte(" - proc ")) &&
+			bytes.Contains(line, []byte("hidepid=")) {
 			return true
 		}
 	}

@@ -195,7 +195,8 @@ func (o *Observer) mayJoin(w, to *work) bool {
 // memory; nil for none.
 func (o *Observer) joined(p *process) *process {
 	j := p.joins
-	if j != nil && (o.procs[j.pid] != j || j.leaf != p.leaf || j.look != o.look || j.joins != nil || o.isRegistered(p)) {
+	if j != nil &&
+		(o.procs[j.pid] != j || j.leaf != p.leaf || j.look != o.look || j.joins != nil || o.isRegistered(p)) {
 		p.joins, j = nil, nil
 	}
 	return j

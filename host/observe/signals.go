@@ -108,7 +108,8 @@ func (o *Observer) readDelays(w *work) int {
 			rests *= 1 - min(1, float64(r.waited-was)/window)
 		}
 	})
-	if o.signals.nothing = files > 0 && len(now) == 0; o.signals.nothing { // nobody ever ran: CONFIG_SCHED_INFO is off, all are 0
+	// nobody ever ran: CONFIG_SCHED_INFO is off, all are 0
+	if o.signals.nothing = files > 0 && len(now) == 0; o.signals.nothing {
 		return files
 	}
 	s.delays, s.delay, s.delayed, s.delaysAt = now, 1-rests, before != nil && len(now) > 0, o.now
@@ -154,7 +155,7 @@ func (o *Observer) readCycles(w *work) {
 	}
 	g.executed.Cycles += cycles
 	g.executed.Instructions += instructions
-	if s.worked = s.worked || cycles > 0 && instructions > 0; !s.worked {
+	if s.worked = s.worked || (cycles > 0 && instructions > 0); !s.worked {
 		if s.empty += o.use(w) * window.Seconds(); s.empty > countNothing {
 			s.usable, s.why = false, perf.Executed.Name+" open and count nothing"
 			for _, each := range o.works {

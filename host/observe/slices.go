@@ -161,7 +161,8 @@ func (o *Observer) addVhost(v *vhost, tid, cpu int, ticks uint64) {
 	}
 }
 
-// readKernelVhost looks at those threads of the kernel that carry the packets and blocks of a process, before Linux 6.4.
+// readKernelVhost looks at those threads of the kernel that carry the packets and blocks of a process, before Linux
+// 6.4.
 func (o *Observer) readKernelVhost(w *work, p *process) {
 	for tid := range o.vhosts[p.pid] {
 		b, err := o.files.record(proc.File(tid, "stat"), o.buf)

@@ -306,7 +306,7 @@ func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
 			if !m.cpus.SubsetOf(union) {
 				union = union.Union(m.cpus)
 			}
-			if base.SubsetOf(m.cpus) || o.expects(w.expected, online) || w.root != nil && o.inherited(p, online) {
+			if base.SubsetOf(m.cpus) || o.expects(w.expected, online) || (w.root != nil && o.inherited(p, online)) {
 				continue
 			}
 			if narrow == 0 {
@@ -332,7 +332,8 @@ func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
 
 // expects reports whether CPUs are a set that homenode gave, as far as those run.
 func (o *Observer) expects(given []topology.CPUSet, cpus topology.CPUSet) bool {
-	return !cpus.Empty() && slices.ContainsFunc(given, func(x topology.CPUSet) bool { return x.Intersect(o.host.Online).Equal(cpus) })
+	return !cpus.Empty() &&
+		slices.ContainsFunc(given, func(x topology.CPUSet) bool { return x.Intersect(o.host.Online).Equal(cpus) })
 }
 
 // inherited reports whether CPUs are those that homenode gave to a workload that an ancestor

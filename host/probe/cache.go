@@ -18,7 +18,7 @@ type Cache struct{ Dir string }
 
 func (c Cache) file(fingerprint string) string {
 	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+		if (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') {
 			return r
 		}
 		return '-'

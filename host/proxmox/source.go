@@ -222,7 +222,7 @@ func (s *Source) read(ctx context.Context, id int, was *guest, changed, mayAsk b
 			g.stamp, g.unread, g.config = "", err.Error(), config{}
 		}
 	}
-	if g.process.PID == 0 || !changed && s.o.Now().Sub(g.at) < rereadEvery {
+	if g.process.PID == 0 || (!changed && s.o.Now().Sub(g.at) < rereadEvery) {
 		return g
 	}
 	g.at = s.o.Now()
@@ -359,7 +359,8 @@ func (s *Source) claim(g *guest, h *topology.Host, journal []plan.Entry) (worklo
 		c.VCPUSets = append(c.VCPUSets, g.threads[g.run.vcpus[vcpu]])
 	}
 	// What it is given by others is its own where that is no more than a CPU for each vCPU.
-	if own := g.bound(journal, s.o.Journal != nil).Intersect(h.Online); !c.Alone.None() && !own.Empty() && own.Len() <= g.vcpus() {
+	if own := g.bound(journal, s.o.Journal != nil).Intersect(h.Online); !c.Alone.None() && !own.Empty() &&
+		own.Len() <= g.vcpus() {
 		spec.Class, spec.CPUs, spec.SMT = workload.Dedicated, own.Len(), ""
 		p := workload.Placement{Workload: c.ID, Class: workload.Dedicated, Importance: spec.Importance, VCPUs: own.Len(), CPUs: own, Pins: own.Slice()}
 		for i := range h.Nodes {
@@ -426,7 +427,7 @@ func (g *guest) pinned(journal []plan.Entry) (all topology.CPUSet) {
 		}
 		all = all.Union(cpus)
 		gave := func(text string) bool { return strings.Contains(text+";", fmt.Sprintf(";%d=%s;", tid, cpus)) }
-		theirs = theirs || !cpus.Equal(g.main) && !slices.ContainsFunc(ours, gave)
+		theirs = theirs || (!cpus.Equal(g.main) && !slices.ContainsFunc(ours, gave))
 	}
 	if !theirs {
 		return topology.CPUSet{}
@@ -450,7 +451,8 @@ func (s *Source) spec(g *guest) workload.Spec {
 		spec.HugePage = 1 << 20
 	case "any": // as hugepages_size of PVE::QemuServer::Memory chooses
 		spec.HugePage = 2 << 10
-		if _, err := os.Stat(s.path("sys/kernel/mm/hugepages/hugepages-1048576kB")); err == nil && spec.Memory%(1<<20) == 0 {
+		if _, err := os.Stat(s.path("sys/kernel/mm/hugepages/hugepages-1048576kB")); err == nil &&
+			spec.Memory%(1<<20) == 0 {
 			spec.HugePage = 1 << 20
 		}
 	}

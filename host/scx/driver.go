@@ -701,7 +701,7 @@ func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 // letGo gives one thread its old policy back. The kernel keeps its nice value.
 func (d *Driver) letGo(tid int, old string) error {
 	a, err := kernel.get(tid)
-	if err != nil || a.Policy != policyExt && !d.relief.rests(tid) {
+	if err != nil || (a.Policy != policyExt && !d.relief.rests(tid)) {
 		return err
 	}
 	for number, name := range policyNames {

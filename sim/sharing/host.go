@@ -123,7 +123,7 @@ func (h *host) step() {
 	h.active = h.active[:0]
 	var taken topology.CPUSet
 	for _, w := range h.all {
-		if w.from > h.now || w.until > 0 && w.until <= h.now {
+		if w.from > h.now || (w.until > 0 && w.until <= h.now) {
 			continue
 		}
 		h.active = append(h.active, w)

@@ -106,7 +106,7 @@ func (k *keys) value(n ast.Node, t reflect.Type, path string) {
 	default:
 		_, fraction := n.(*ast.FloatNode) // which the library would cut off
 		whole := t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64
-		if err := yaml.NodeToValue(n, reflect.New(t).Interface(), yaml.Strict()); err != nil || fraction && whole {
+		if err := yaml.NodeToValue(n, reflect.New(t).Interface(), yaml.Strict()); err != nil || (fraction && whole) {
 			k.fail(n, path, "%s; want %s%s", shown(n), k.want(t), quotes(n))
 		}
 	}

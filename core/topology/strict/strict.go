@@ -88,7 +88,8 @@ func (d *Decoder) find(path string) (offset int64) {
 			continue // a key; its value is next
 		}
 		p := pathOf(dec.StackPointer())
-		if rest, ok := strings.CutPrefix(path, p); ok && len(p) > nearest && (p == "" || rest == "" || rest[0] == '.' || rest[0] == '[') {
+		if rest, ok := strings.CutPrefix(path, p); ok && len(p) > nearest &&
+			(p == "" || rest == "" || rest[0] == '.' || rest[0] == '[') {
 			nearest, offset = len(p), at
 		}
 	}

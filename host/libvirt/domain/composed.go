@@ -43,14 +43,15 @@ func (d *Document) compose(h *topology.Host, s *guest.Guest, mark Mark) error {
 	}
 	for i := range c.Cells {
 		for v := range c.Cells[i].VCPUs.All() {
-			if floats && !pins[v].Equal(pins[c.Cells[i].VCPUs.Min()]) || floats && !pins[v].SubsetOf(guest.CPUsOf(h, s.Home.Cells[i])) {
+			if (floats && !pins[v].Equal(pins[c.Cells[i].VCPUs.Min()])) ||
+				(floats && !pins[v].SubsetOf(guest.CPUsOf(h, s.Home.Cells[i]))) {
 				return fmt.Errorf("vCPU %d of cell %d is pinned to CPUs %q; want those of the whole cell, on one node", v, i, pins[v])
 			}
 		}
 	}
 	var own topology.CPUSet
 	for v := range all.Len() {
-		if pins[v].Empty() || c.Own.Has(v) && pins[v].Len() != 1 {
+		if pins[v].Empty() || (c.Own.Has(v) && pins[v].Len() != 1) {
 			return fmt.Errorf("vCPU %d is pinned to CPUs %q", v, pins[v])
 		}
 		s.Home.VCPUs = append(s.Home.VCPUs, pins[v])
