@@ -217,7 +217,9 @@ func element(b []byte, i, posAt, keyAt, valueAt int) (key, value []byte, err err
 		return nil, nil, fmt.Errorf("element %d is not in the page", i)
 	}
 	e := b[at:]
-	pos, keySize, valueSize := uint64(word32(e[posAt:])), uint64(word32(e[keyAt:])), uint64(0)
+	pos := uint64(word32(e[posAt:]))
+	keySize := uint64(word32(e[keyAt:]))
+	valueSize := uint64(0)
 	if valueAt >= 0 {
 		valueSize = uint64(word32(e[valueAt:]))
 	}
