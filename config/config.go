@@ -387,7 +387,10 @@ func (c *Config) Settings() control.Settings {
 	s.Grants = c.Containers.Annotations
 	s.Share, s.Base = c.Share.settings(), c.Share.base()
 	b := &c.Balance
-	s.Balance.Enabled, s.Balance.Window, s.Balance.Horizon, s.Balance.Cooldown = b.Enabled, b.Window, b.Horizon, b.Cooldown
+	s.Balance.Enabled = b.Enabled
+	s.Balance.Window = b.Window
+	s.Balance.Horizon = b.Horizon
+	s.Balance.Cooldown = b.Cooldown
 	s.Divide, s.Sample = c.Threads.Divide, c.Threads.Sample
 	if c.Near.Learn {
 		s.Surveys = append(s.Surveys, control.Links)

@@ -227,7 +227,9 @@ func (a *autoNUMA) goes(j *job, from, to int) bool {
 	if j.may[to] == 0 {
 		return false
 	}
-	src, dst, busy := float64(m.cpus[from]), float64(m.cpus[to]), j.demand.Busy
+	src := float64(m.cpus[from])
+	dst := float64(m.cpus[to])
+	busy := j.demand.Busy
 	idle := m.busy[to]+busy <= dst+spill
 	if !idle && math.Abs((m.busy[to]+busy)*src-(m.busy[from]-busy)*dst) > math.Abs(m.busy[to]*src-m.busy[from]*dst) {
 		return false

@@ -102,7 +102,9 @@ func (m *machine) change(j *job, d Demand) {
 	for i, k := range j.threads {
 		m.busy[i] += float64(k) * (d.Busy - j.demand.Busy)
 	}
-	j.demand.Busy, j.demand.Bandwidth, j.demand.Memory = d.Busy, d.Bandwidth, d.Memory
+	j.demand.Busy = d.Busy
+	j.demand.Bandwidth = d.Bandwidth
+	j.demand.Memory = d.Memory
 	have := j.resident()
 	switch {
 	case d.Memory > have+j.short:

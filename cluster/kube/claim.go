@@ -125,7 +125,10 @@ func asClaim(rc *resourceapi.ResourceClaim, pool, nonce string) (*claim, error) 
 		add := func(cpus int, kib, page int64) {
 			b := base
 			b.ID = workload.ID(fmt.Sprintf("%s%s:%s/%d", claimPrefix, c.UID, c.Nonce, len(c.Bookings)))
-			b.CPUs, b.Memory, b.Page, b.Class = cpus, kib, page, s.Class
+			b.CPUs = cpus
+			b.Memory = kib
+			b.Page = page
+			b.Class = s.Class
 			if cpus == 0 {
 				b.Class = workload.Shared // memory alone
 			}

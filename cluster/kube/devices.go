@@ -204,7 +204,9 @@ func attributes(h *topology.Host, i int, lists bool) map[resourceapi.QualifiedNa
 // cpuKind tells fast from slow cores, on hosts that have both: performance, efficiency or
 // mixed; "" where all are alike.
 func cpuKind(h *topology.Host, n *topology.Node) string {
-	fast, here, slow := map[bool]bool{}, map[bool]bool{}, false
+	fast := map[bool]bool{}
+	here := map[bool]bool{}
+	slow := false
 	for _, c := range h.Cores {
 		isFast := c.Capacity == topology.None || c.Capacity >= 1024
 		fast[isFast] = true

@@ -131,7 +131,9 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 		m.least = slices.Min(m.local)
 	}
 	m.workloads = make([]work, len(in.Subjects))
-	uses, k, rising := looks[len(looks)-1].Uses, 0, true
+	uses := looks[len(looks)-1].Uses
+	k := 0
+	rising := true
 	for i := range in.Subjects {
 		id := in.Subjects[i].Observation.ID
 		if i < len(uses) && uses[i].Workload == id {
@@ -147,7 +149,9 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 			placed = place.Of(placements, id) // subjects need not rise
 		}
 		w := &m.workloads[i]
-		w.Subject, w.id, w.placed = in.Subjects[i], id, placed
+		w.Subject = in.Subjects[i]
+		w.id = id
+		w.placed = placed
 		m.readWork(w, in, ledger)
 		rising = rising && (i == 0 || m.workloads[i-1].id <= id)
 	}

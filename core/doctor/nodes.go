@@ -168,7 +168,9 @@ func (f *facts) memoryless(i int) measure.Verdict {
 		Advice:      []string{"put DIMMs into that package's slots, or keep memory-hungry work off its CPUs"},
 		WouldChange: "memory on that node",
 	}
-	best, source, cost := -1, "", measure.Value(0)
+	best := -1
+	source := ""
+	cost := measure.Value(0)
 	for j := range f.d.Nodes {
 		if m := f.d.Nodes[j].Mem; j == i || (m != nil && *m == 0) {
 			continue
@@ -176,11 +178,15 @@ func (f *facts) memoryless(i int) measure.Verdict {
 		switch {
 		case f.l != nil && f.l[i][j].Known():
 			if source != "measured" || f.l[i][j] < cost {
-				best, source, cost = j, "measured", f.l[i][j]
+				best = j
+				source = "measured"
+				cost = f.l[i][j]
 			}
 		case source != "measured" && f.d.SLIT != nil && f.d.SLIT.At(i, j).Known():
 			if best < 0 || f.d.SLIT[i][j] < cost {
-				best, source, cost = j, "SLIT", f.d.SLIT[i][j]
+				best = j
+				source = "SLIT"
+				cost = f.d.SLIT[i][j]
 			}
 		}
 	}
@@ -194,7 +200,9 @@ func (f *facts) memoryless(i int) measure.Verdict {
 // measured or after the HMAT.
 func (f *facts) tier(i int) measure.Verdict {
 	n := f.d.Nodes[i]
-	ns, mbs, source := measure.Unknown, measure.Unknown, ""
+	ns := measure.Unknown
+	mbs := measure.Unknown
+	source := ""
 	localNS, localMBs := measure.Unknown, measure.Unknown
 	if f.l != nil {
 		for a := range f.l {
@@ -202,7 +210,9 @@ func (f *facts) tier(i int) measure.Verdict {
 				continue
 			}
 			if !ns.Known() || f.l[a][i] < ns {
-				ns, localNS, source = f.l[a][i], f.l[a][a], "measured"
+				ns = f.l[a][i]
+				localNS = f.l[a][a]
+				source = "measured"
 			}
 		}
 	}
@@ -212,7 +222,9 @@ func (f *facts) tier(i int) measure.Verdict {
 		for _, o := range f.d.Nodes {
 			if !o.CPUs.Empty() && o.HMATLatency.Known() &&
 				!(localNS.Known() && source == "HMAT" && o.HMATLatency >= localNS) {
-				ns, localNS, source = hm, o.HMATLatency, "HMAT"
+				ns = hm
+				localNS = o.HMATLatency
+				source = "HMAT"
 			}
 		}
 	}

@@ -269,7 +269,9 @@ func (x *composition) parts(k int, node topology.NodeID) []workload.Spec {
 	out[0].Memory, out[0].HugePage, out[0].Near = cell.Memory, cell.HugePage, preferred(x.spec.Near)
 	if k == 0 && x.emulator == Isolate {
 		e := part("emulator", workload.Dedicated, 1)
-		e.ID, e.Name, e.SMT = EmulatorID(x.spec.Name), x.spec.Name+" (emulator)", workload.SMTPrefer
+		e.ID = EmulatorID(x.spec.Name)
+		e.Name = x.spec.Name + " (emulator)"
+		e.SMT = workload.SMTPrefer
 		out = append(out, e)
 	}
 	return out
@@ -329,7 +331,8 @@ func (x *composition) nodesOf(k int) (fits []bool, any bool, why words.Reason) {
 // assign goes through the nodes for cell k and those after it, the cheapest of all so far
 // in best.
 func (x *composition) assign(k int, cost float64) {
-	if x.tries++; x.best != nil && (cost >= x.cost || x.tries > mostCellTries) {
+	x.tries++
+	if x.best != nil && (cost >= x.cost || x.tries > mostCellTries) {
 		return
 	}
 	if k == len(x.c.Cells) {

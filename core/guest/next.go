@@ -42,7 +42,9 @@ func (h *Home) next() Next {
 	n := Next{CPUs: p.CPUs, Nodes: h.MemoryNodes()}
 	switch {
 	case h.Cells != nil:
-		n.VCPUs, n.Emulator, n.Cells = h.VCPUs, h.Emulator, h.Cells
+		n.VCPUs = h.VCPUs
+		n.Emulator = h.Emulator
+		n.Cells = h.Cells
 	case p.Class == workload.Dedicated:
 		n.Pins, n.Emulator = p.Pins, h.Emulator
 	}

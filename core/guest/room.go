@@ -512,7 +512,9 @@ func (r *Room) count(f Flavor, repack bool) Count {
 		o := Order{Flavor: f, Name: fmt.Sprintf("%d/capacity", n.Repacked)}
 		h, d := r.Place(&o)
 		if d.Outcome != plan.Placed && !full {
-			n.Now, n.Why, full = n.Repacked, d.Reasons[0], true
+			n.Now = n.Repacked
+			n.Why = d.Reasons[0]
+			full = true
 		}
 		if d.Outcome != plan.Placed && repack && r.makeRoom(&o) {
 			h, d = r.Place(&o)
@@ -551,7 +553,9 @@ func (r *Room) makeRoom(o *Order) bool {
 // makeRoomForCells moves guests so that each cell of an order finds a node: one cell after the
 // other, the largest first, each on the node where that takes the fewest moves.
 func (r *Room) makeRoomForCells(o *Order) bool {
-	spec, c, nodes := o.Spec(), o.Flavor.Composed(), r.state.Host.Nodes
+	spec := o.Spec()
+	c := o.Flavor.Composed()
+	nodes := r.state.Host.Nodes
 	cells := make([]int, len(c.Cells))
 	for k := range cells {
 		cells[k] = k
@@ -572,7 +576,10 @@ func (r *Room) makeRoomForCells(o *Order) bool {
 			x := composition{r: trial.clone(), spec: &spec, c: c, emulator: o.Flavor.Emulator}
 			all := x.parts(k, n)
 			if m, ok := x.r.admit(all, repackSteps/len(nodes)); ok && (best == nil || m < fewest) {
-				best, fewest, at, parts = x.r, m, n, all
+				best = x.r
+				fewest = m
+				at = n
+				parts = all
 			}
 		}
 		if best == nil {

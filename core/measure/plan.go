@@ -584,7 +584,11 @@ func (l *Levels) NameKnees() {
 // points without a flag. Where full load is not among them the peak was not reached,
 // and nothing is derived.
 func FinishLoaded(l *Loaded) {
-	l.Peak, l.Knee, l.At50, l.At75, l.At90 = Unknown, Unknown, Unknown, Unknown, Unknown
+	l.Peak = Unknown
+	l.Knee = Unknown
+	l.At50 = Unknown
+	l.At75 = Unknown
+	l.At90 = Unknown
 	points := slices.DeleteFunc(slices.Clone(l.Points), func(p LoadedPoint) bool { return !p.NS.Known() || !p.MBps.Known() || p.Flag != "" })
 	starved := slices.ContainsFunc(l.Points, func(p LoadedPoint) bool { return p.Gap == 0 && p.Flag != "" })
 	if len(points) < 3 || starved {

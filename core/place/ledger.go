@@ -272,7 +272,9 @@ func (l *Ledger) clone() *Ledger {
 		own := *h // settle changes holdings
 		c.held[i] = &own
 	}
-	c.scratch, c.arena, c.renewing = search{}, arena{}, nil
+	c.scratch = search{}
+	c.arena = arena{}
+	c.renewing = nil
 	return &c
 }
 

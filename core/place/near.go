@@ -99,7 +99,9 @@ func (l *Ledger) pull(near []workload.Near, ceiling float64) (pull []float64, ab
 		return nil, nil
 	}
 	n := len(l.nodes)
-	named, learned, served := make([]float64, n), make([]float64, n), make([]float64, n)
+	named := make([]float64, n)
+	learned := make([]float64, n)
+	served := make([]float64, n)
 	found := false
 	for _, x := range near {
 		weight := x.Weight

@@ -140,7 +140,8 @@ func crowd(l *Ledger, w *want) (Result, bool) {
 	l.crowd = true
 	defer func() { l.crowd = false }()
 	s := newSearch(l, w)
-	if s.run(); len(s.top) == 0 {
+	s.run()
+	if len(s.top) == 0 {
 		return Result{}, false
 	}
 	p := w.realize(l, &s.top[0])

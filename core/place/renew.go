@@ -67,7 +67,9 @@ func sameMemory(a, b []workload.NodeMemory) bool {
 func (l *Ledger) renew(old *plan.Placement, req *Request) (plan.Placement, words.Reason) {
 	l.renewed = l.wantOf(req)
 	w, p := &l.renewed, *old
-	p.Importance, p.VCPUs, p.Bandwidth = w.Importance, w.vcpus, w.Bandwidth
+	p.Importance = w.Importance
+	p.VCPUs = w.vcpus
+	p.Bandwidth = w.Bandwidth
 	if p.Class != w.Class {
 		return p, words.Because(words.ClassChanged, p.Class, w.Class)
 	}

@@ -126,7 +126,9 @@ func (o *ordering) move(j int, shares []share, planned *plan.Placement, temporar
 	}
 	p := m.want.realize(o.l, &candidate{shares: shares})
 	if planned != nil && p.Class == workload.Dedicated && o.l.allFree(planned.CPUs.Union(planned.Idle)) {
-		p.Pins, p.CPUs, p.Idle = planned.Pins, planned.CPUs, planned.Idle
+		p.Pins = planned.Pins
+		p.CPUs = planned.CPUs
+		p.Idle = planned.Idle
 	}
 	if _, starved := o.l.starves(&p); starved || sameSeat(from.Placement, &p) {
 		o.l.putBack(from)

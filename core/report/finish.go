@@ -100,7 +100,10 @@ func (c *Collector) locality() Locality {
 		var ml, m, bl, b float64
 		for i := range looks {
 			local, all := busy(&looks[i])
-			ml, m, bl, b = ml+looks[i].memoryLocal, m+looks[i].memory, bl+local, b+all
+			ml += looks[i].memoryLocal
+			m += looks[i].memory
+			bl += local
+			b += all
 		}
 		return share(ml, m), share(bl, b)
 	}
@@ -150,7 +153,9 @@ func (c *Collector) moveTotals() Moves {
 			x.Name = f.name
 		}
 		m.Count++
-		m.Bytes, m.Stayed, m.Seconds = m.Bytes+x.Moved, m.Stayed+x.Refused, m.Seconds+x.Seconds
+		m.Bytes += x.Moved
+		m.Stayed += x.Refused
+		m.Seconds += x.Seconds
 		for _, why := range x.RefusedBy {
 			r := c.reason(NotMoved, words.Reason{Code: words.Code(why.Cause)}, key.id, 0)
 			r.text = why.Why
@@ -159,7 +164,9 @@ func (c *Collector) moveTotals() Moves {
 		if x.Expected != nil && x.LocalityBefore != nil && x.LocalityAfter != nil {
 			w := max(1, float64(x.Moved))
 			m.Judged++
-			weight, expected, seen = weight+w, expected+w*(*x.Expected-*x.LocalityBefore), seen+w*(*x.LocalityAfter-*x.LocalityBefore)
+			weight += w
+			expected += w * (*x.Expected - *x.LocalityBefore)
+			seen += w * (*x.LocalityAfter - *x.LocalityBefore)
 		}
 		m.Largest = append(m.Largest, *x)
 	}

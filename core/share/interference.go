@@ -221,7 +221,10 @@ func (v *Victim) sample(w *Watch, took time.Duration, whole bool, maxWait float6
 	v.judge(maxWait)
 	switch {
 	case v.Hurt && v.HurtFor >= relearn: // it is so now
-		v.Usual, v.Limit, v.Hurt, v.HurtFor = nil, 0, false, 0
+		v.Usual = nil
+		v.Limit = 0
+		v.Hurt = false
+		v.HurtFor = 0
 	case v.Hurt:
 		v.HurtFor++
 	case value >= 0:
@@ -348,7 +351,12 @@ func fit(a, b []float64) float64 {
 	var n, sa, sb, aa, bb, ab float64
 	for i, x := range a {
 		if y := b[i]; x >= 0 && y >= 0 {
-			n, sa, sb, aa, bb, ab = n+1, sa+x, sb+y, aa+x*x, bb+y*y, ab+x*y
+			n++
+			sa += x
+			sb += y
+			aa += x * x
+			bb += y * y
+			ab += x * y
 		}
 	}
 	if d := (n*aa - sa*sa) * (n*bb - sb*sb); d > 0 {
@@ -396,7 +404,9 @@ func (s *Interference) Offender(v *Victim) *Found {
 // batch workload that hurts it most cut.
 func (s *Interference) blame(v *Victim) {
 	newest := v.Samples[len(v.Samples)-1]
-	spared, newlyCut, inVain := map[workload.ID]bool{}, false, 0
+	spared := map[workload.ID]bool{}
+	newlyCut := false
+	inVain := 0
 	for i := range s.Blames {
 		b := &s.Blames[i]
 		if b.Victim != v.ID {
@@ -460,7 +470,9 @@ func (s *Interference) Narrow(in *Input, out *Outcome) {
 		if least := g.CPUs.Intersect(floors); !least.Empty() {
 			g.CPUs = least
 		}
-		g.Cut, g.For, g.Since = true, b.Victim, b.Since
+		g.Cut = true
+		g.For = b.Victim
+		g.Since = b.Since
 		g.Why = words.Because(words.ShareCut, b.Until.Sub(b.Since), string(b.Victim))
 	}
 }
@@ -523,7 +535,9 @@ func (s *Interference) harm(v *Victim) Harm {
 	if v.Hurt {
 		h.Why = append(h.Why, words.Because(words.ShareHurt, outliers, recent))
 		if x := s.Offender(v); x != nil {
-			h.By, h.Score, h.Samples = x.ID, x.Score, x.Samples
+			h.By = x.ID
+			h.Score = x.Score
+			h.Samples = x.Samples
 			h.Why = append(h.Why, words.Because(words.ShareOffender, string(x.ID), x.Score, x.Samples, leastScore))
 			if !x.Batch {
 				h.Why = append(h.Why, words.Because(words.ShareNotBatch, string(x.ID)))

@@ -320,7 +320,9 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 		b.CPUs, b.Given, b.Why = m.CPUs, m.Given, words.Reasons(words.Because(words.ShareUnknown))
 		return b
 	}
-	pool, used, low := float64(b.Pool), n.Online+n.System, leastOf(in, n)
+	pool := float64(b.Pool)
+	used := n.Online + n.System
+	low := leastOf(in, n)
 	now := Sample{At: in.At, Allowance: pool*in.Target - used, Room: pool - used - float64(b.Idle)}
 	b.Why = words.Reasons(words.Because(words.ShareBudget, b.Pool, n.Online, n.System, b.Idle, in.Target, max(0, min(now.Allowance, now.Room))))
 	if now.Room < now.Allowance {
@@ -396,7 +398,9 @@ func (m *NodeState) remember(now Sample) {
 		m.Seen, m.Shrank, m.Turned, m.Rested = nil, now.At, now.At, now.At.Add(between)
 	case k > 1 && now.At.Sub(m.Seen[k-2].At) < time.Second:
 		last := &m.Seen[k-1]
-		last.At, last.Allowance, last.Room = now.At, (last.Allowance+now.Allowance)/2, min(last.Room, now.Room)
+		last.At = now.At
+		last.Allowance = (last.Allowance + now.Allowance) / 2
+		last.Room = min(last.Room, now.Room)
 		return
 	}
 	m.Seen = append(m.Seen, now)
@@ -422,7 +426,9 @@ func (m *NodeState) look(pool float64) seen {
 		if k > 0 && at.Sub(x.At) >= window {
 			break
 		}
-		s.mean, s.low, s.room = s.mean+x.Allowance, min(s.low, x.Allowance), min(s.room, x.Room)
+		s.mean += x.Allowance
+		s.low = min(s.low, x.Allowance)
+		s.room = min(s.room, x.Room)
 		k++
 	}
 	s.mean /= float64(k)

@@ -88,7 +88,8 @@ func (x *hwlocReader) run() error {
 		}
 		switch tok := tok.(type) {
 		case xml.StartElement:
-			if depth++; depth > maxHwlocDepth {
+			depth++
+			if depth > maxHwlocDepth {
 				return fmt.Errorf("more than %d elements inside one another", maxHwlocDepth)
 			}
 			if err := x.start(tok.Name.Local, tok.Attr); err != nil {
@@ -217,7 +218,9 @@ func parseHwlocMask(mask string) (CPUSet, error) {
 func (x *hwlocReader) object(a attributes) (*hwlocObject, error) {
 	o := &hwlocObject{kind: a.get("type"), gp: a.get("gp_index")}
 	if n := len(x.stack); n > 0 {
-		o.cpus, o.pci, o.root = x.stack[n-1].cpus, x.stack[n-1].pci, x.stack[n-1].root
+		o.cpus = x.stack[n-1].cpus
+		o.pci = x.stack[n-1].pci
+		o.root = x.stack[n-1].root
 	}
 	index, err := a.number("os_index", MaxID, None)
 	if err != nil && (o.kind == "NUMANode" || o.kind == "PU") {

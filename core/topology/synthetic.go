@@ -271,7 +271,9 @@ func (spec *syntheticSpec) build() *Host {
 		threads = spec.total("pu") / spec.total("core")
 	}
 	cpus := max(spec.total("pu"), spec.total("core"))
-	cores, nodes, packages := cpus/threads, spec.total("node"), spec.total("package")
+	cores := cpus / threads
+	nodes := spec.total("node")
+	packages := spec.total("package")
 	h := &Host{}
 	for i := range nodes {
 		h.Nodes = append(h.Nodes, Node{

@@ -185,7 +185,9 @@ func (w *Watch) claim(g *guest.Observed, h *topology.Host, silent error) workloa
 	// What cannot be asked about now stays where it is.
 	c.Fixed = c.Fixed || (silent != nil && g.Manual == "")
 	if g.Composed.Floats() && g.Manual == "" { // what it has its cells have; the rest is its emulator
-		c.Caps, c.Home, c.Fixed = workload.Caps{}, nil, false
+		c.Caps = workload.Caps{}
+		c.Home = nil
+		c.Fixed = false
 		if c.Holds = append(slices.Clone(g.Apart), nextHolds(g)...); c.Alone.None() {
 			c.Alone = words.Because(words.GuestInCells, len(g.Home.Cells), string(guest.CellID(g.Name, 0)))
 		}

@@ -207,7 +207,9 @@ func (w *Watch) noteSignal(s *dbus.Signal) bool {
 	switch {
 	case s.Sender == busName && s.Name == busName+".NameOwnerChanged" && len(s.Body) == 3: // the service went, or came
 		w.owner, _ = s.Body[2].(string)
-		w.lost, w.retry, w.fails = w.o.Now(), time.Time{}, 0
+		w.lost = w.o.Now()
+		w.retry = time.Time{}
+		w.fails = 0
 		return true
 	case s.Sender != w.owner:
 		return false
@@ -295,7 +297,9 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 		case gone:
 			delete(w.known, name)
 		case k != nil:
-			fresh.at, fresh.stale, fresh.signals = begun, k.signals != was.signals, k.signals
+			fresh.at = begun
+			fresh.stale = k.signals != was.signals
+			fresh.signals = k.signals
 			*k = fresh
 		}
 		w.mu.Unlock()
@@ -325,7 +329,9 @@ func (w *Watch) update(all map[string]state, now time.Time) map[string]known {
 		if !k.at.After(w.lost) || k.state != s.state || k.vcpus != s.vcpus || again[name] {
 			k.stale = true
 		}
-		k.state, k.vcpus, k.rss = s.state, s.vcpus, s.rss
+		k.state = s.state
+		k.vcpus = s.vcpus
+		k.rss = s.rss
 		if s.disks != nil {
 			k.disks = s.disks
 		}

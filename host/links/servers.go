@@ -165,7 +165,8 @@ func (r *round) findServers() {
 		}
 		r.named[pid]++
 		name, err := r.files.read(fmt.Sprintf("proc/%d/comm", pid))
-		if delete(r.servers, pid); err != nil || !slices.Contains(serving, name) {
+		delete(r.servers, pid)
+		if err != nil || !slices.Contains(serving, name) {
 			continue
 		}
 		s := r.serverAt(pid)

@@ -159,7 +159,9 @@ func (g *group) resources() (has resources) {
 	}
 	if r := &g.pod.resources; !g.own && !g.pod.mixed() { // the kubelet knows of containers that are still to come
 		if r.cpus() > 0 && (!g.pod.resized || has.cpus() == 0) {
-			has.shares, has.quota, has.period = r.shares, r.quota, r.period
+			has.shares = r.shares
+			has.quota = r.quota
+			has.period = r.period
 		}
 		if r.memory > 0 && (!g.pod.resized || has.memory == 0) {
 			has.memory = r.memory

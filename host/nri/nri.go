@@ -346,7 +346,9 @@ func (p *Plugin) RunPodSandbox(_ context.Context, s *api.PodSandbox) error {
 func (p *Plugin) podNow(s *api.PodSandbox) *pod {
 	now := p.o.grant(podOf(s))
 	if was := p.pods[now.id]; was != nil {
-		now.containers, now.resized, now.told = was.containers, was.resized, was.told
+		now.containers = was.containers
+		now.resized = was.resized
+		now.told = was.told
 		if now.resources == (resources{}) || now.told {
 			now.resources = was.resources
 		}
@@ -363,7 +365,9 @@ func (p *Plugin) UpdatePodSandbox(_ context.Context, s *api.PodSandbox, _, r *ap
 	defer p.change()()
 	in := p.podNow(s)
 	if now := resourcesOf(r); now != (resources{}) {
-		in.resources, in.resized, in.told = now, false, true
+		in.resources = now
+		in.resized = false
+		in.told = true
 	}
 	return nil
 }

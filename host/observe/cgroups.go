@@ -278,7 +278,9 @@ func (o *Observer) readLeaf(l *leaf) {
 			return
 		}
 	}
-	l.procs, l.procsAt, l.procsIn = l.procs[:0], o.now, 0
+	l.procs = l.procs[:0]
+	l.procsAt = o.now
+	l.procsIn = 0
 	if l.hasStat {
 		l.procsIn = l.charged
 	}
@@ -318,7 +320,9 @@ func (o *Observer) readLeafFiles(l *leaf) {
 		if usage, ok := parseCPUStat(b); ok {
 			if window := o.now.Sub(l.usageAt); !l.usageAt.IsZero() && l.usage >= 0 && window >= shortWindow {
 				l.use = max(0, float64(usage-l.usage)/float64(window))
-				l.usage, l.usageAt, l.window = usage, o.now, window
+				l.usage = usage
+				l.usageAt = o.now
+				l.window = window
 			} else if l.usageAt.IsZero() {
 				l.usage, l.usageAt = usage, o.now
 			}

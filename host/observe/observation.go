@@ -56,12 +56,16 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		MemoryUnread: o.unread(w),
 	}
 	if w.kind == workload.InCgroup {
-		obs.Waited, obs.WaitedFrom, obs.Throttled = w.leaf.waited, w.leaf.waitedFrom, w.leaf.throttledShare
+		obs.Waited = w.leaf.waited
+		obs.WaitedFrom = w.leaf.waitedFrom
+		obs.Throttled = w.leaf.throttledShare
 	}
 	if obs.WaitedFrom == "" && w.signal.delayed && obs.Throttled == 0 {
 		obs.Waited, obs.WaitedFrom = w.signal.delay, workload.Schedstat
 	}
-	obs.Executed, obs.Slices, obs.Vhost = w.signal.executed, w.slicing.now, w.vhost.Vhost
+	obs.Executed = w.signal.executed
+	obs.Slices = w.slicing.now
+	obs.Vhost = w.vhost.Vhost
 	if w.ran == nil {
 		obs.RanOn, obs.RanOnFrom = o.allowedShares(cpus), workload.AllowedSet
 	}

@@ -58,7 +58,9 @@ type signal struct {
 
 // begin says what is read in a look.
 func (s *signals) begin(o *Options) {
-	s.psi, s.whyPSI, s.before = false, "", len(s.watched) > 0
+	s.psi = false
+	s.whyPSI = ""
+	s.before = len(s.watched) > 0
 	if s.watched = nil; o.Waits && o.Watched != nil {
 		s.watched = o.Watched()
 	}
@@ -67,7 +69,9 @@ func (s *signals) begin(o *Options) {
 // readSignals reads of the watched workloads what nothing else has told.
 func (o *Observer) readSignals(reported []*work) {
 	s := &o.signals
-	s.delayed, s.counted, s.left = 0, 0, 0
+	s.delayed = 0
+	s.counted = 0
+	s.left = 0
 	if len(s.watched) == 0 && !s.before {
 		return
 	}
@@ -112,7 +116,10 @@ func (o *Observer) readDelays(w *work) int {
 	if o.signals.nothing = files > 0 && len(now) == 0; o.signals.nothing {
 		return files
 	}
-	s.delays, s.delay, s.delayed, s.delaysAt = now, 1-rests, before != nil && len(now) > 0, o.now
+	s.delays = now
+	s.delay = 1 - rests
+	s.delayed = before != nil && len(now) > 0
+	s.delaysAt = o.now
 	return max(files, 1)
 }
 
@@ -181,12 +188,15 @@ func (o *Observer) startCycles(w *work) {
 		s.failed = 0
 		s.files += 2 * len(cpus)
 		s.counted++
-		g.cycles, g.cpus, g.cyclesAt = k, w.leaf.cpus, o.now
+		g.cycles = k
+		g.cpus = w.leaf.cpus
+		g.cyclesAt = o.now
 	case o.leafGone(w.leaf):
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		s.left++
 	default:
-		if s.failed++; s.failed >= 3 && !s.worked { // see startCounting
+		s.failed++
+		if s.failed >= 3 && !s.worked { // see startCounting
 			s.usable, s.why = false, "by cgroup: "+o.reason(err)
 		}
 	}
@@ -210,11 +220,16 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 		return workload.SourceStatus{Source: source, Used: used, Text: text}
 	}
 	const nobody = "no important workload that shares CPUs with batch work was seen"
-	whyPSI, whyThrottled, whyDelay, why := s.whyPSI, "", "cpu.pressure tells", s.why
+	whyPSI := s.whyPSI
+	whyThrottled := ""
+	whyDelay := "cpu.pressure tells"
+	why := s.why
 	switch {
 	case !o.opts.Waits:
 		whyPSI = "not asked for: sharing is off, or share.max_wait is 0"
-		whyThrottled, whyDelay, why = whyPSI, whyPSI, whyPSI
+		whyThrottled = whyPSI
+		whyDelay = whyPSI
+		why = whyPSI
 	case o.top == "":
 		whyThrottled = "workloads are processes here: there is no cgroup v2 with the cpuset controller"
 		whyPSI = whyThrottled

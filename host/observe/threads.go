@@ -52,7 +52,9 @@ func (o *Observer) readThreads(reported []*work) {
 // readRan adds to w where the threads of p ran since they were last looked at, and
 // returns how many files that took.
 func (o *Observer) readRan(w *work, p *process) int {
-	before, beforeTicks, known := p.seenTicks, p.ranTicks, !p.ranAt.IsZero()
+	before := p.seenTicks
+	beforeTicks := p.ranTicks
+	known := !p.ranAt.IsZero()
 	p.ranAt, p.ranTicks = o.now, p.ticks
 	// A workload is looked at with all its processes and threads: what was not there
 	// the last time began since, and all its time is of this window.

@@ -132,7 +132,8 @@ func (s *session) pair(q *partner, a, b topology.CPUID, home topology.NodeID) (f
 		took, reject := since(&w)
 		if !ok {
 			reject = "timed out"
-			if late++; late == 3 {
+			late++
+			if late == 3 {
 				return measure.Sample{}, measure.ErrStopped
 			}
 		}

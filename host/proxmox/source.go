@@ -211,7 +211,9 @@ func (s *Source) read(ctx context.Context, id int, was *guest, changed, mayAsk b
 	}
 	name := strconv.Itoa(id) + ".conf"
 	if st, err := os.Stat(s.path(configs, name)); err != nil {
-		g.stamp, g.unread, changed = "", "", true
+		g.stamp = ""
+		g.unread = ""
+		changed = true
 		if !errors.Is(err, fs.ErrNotExist) {
 			g.unread = err.Error()
 		}
@@ -228,7 +230,9 @@ func (s *Source) read(ctx context.Context, id int, was *guest, changed, mayAsk b
 	g.at = s.o.Now()
 	named, _ := s.vcpus(g.process.PID)
 	if was == nil || was.process != g.process || !maps.Equal(named, g.named) { // or a vCPU came or went
-		g.owed, g.retry, g.fails = true, time.Time{}, 0
+		g.owed = true
+		g.retry = time.Time{}
+		g.fails = 0
 		g.run.vcpus = named
 	}
 	switch {
@@ -259,7 +263,10 @@ func (s *Source) ask(ctx context.Context, g *guest, named map[int]int) {
 		}
 	}
 	if err == nil {
-		g.run, g.owed, g.silent, g.fails = r, false, "", 0
+		g.run = r
+		g.owed = false
+		g.silent = ""
+		g.fails = 0
 		return
 	}
 	g.run, g.silent = run{vcpus: named}, err.Error()

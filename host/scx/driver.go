@@ -249,7 +249,9 @@ func (d *Driver) now() string {
 		if d.runs != nil {
 			d.runs.Close()
 		}
-		d.runs, d.version, d.told = s, version, nil
+		d.runs = s
+		d.version = version
+		d.told = nil
 	}
 	if d.runs != nil && d.runs.enabled() {
 		return d.version
@@ -610,7 +612,9 @@ func (d *Driver) swap(ctx context.Context, version string) error {
 	if before != nil {
 		before.Close()
 	}
-	d.runs, d.version, d.told = next, version, nil
+	d.runs = next
+	d.version = version
+	d.told = nil
 	d.relieve.Do(func() { go d.relieving() })
 	return nil
 }
@@ -719,7 +723,9 @@ func (d *Driver) unload() error {
 	if d.runs != nil {
 		errs = append(errs, d.runs.Detach(), d.runs.Close())
 	}
-	d.runs, d.version, d.told = nil, "", nil
+	d.runs = nil
+	d.version = ""
+	d.told = nil
 	for _, version := range d.pinned() {
 		if s, err := Adopt(d.pin(version)); err == nil {
 			errs = append(errs, s.Detach(), s.Close())

@@ -131,8 +131,14 @@ func (st *Stats) read(s *Scheduler) error {
 	st.GuardSlices, st.GuardOverlaps = n[guardSlices], n[guardBeside]
 	st.StrictStarts, st.StrictStops = n[strictStarts], n[strictStops]
 	st.Kicks = Kicks{Expel: n[kickExpel], Late: n[kickLate], Wake: n[kickIdle], GuardEnd: n[kickGuardEnd]}
-	st.Starts, st.Queued, st.QueuedForCPU, st.QueuedFree = n[starts], n[enqueued], n[enqueuedOwn], n[enqueuedFree]
-	st.TakenFromNode, st.TakenFromOther, st.Kept, st.Looks = n[stolenNode], n[stolenRemote], n[kept], n[pulses]
+	st.Starts = n[starts]
+	st.Queued = n[enqueued]
+	st.QueuedForCPU = n[enqueuedOwn]
+	st.QueuedFree = n[enqueuedFree]
+	st.TakenFromNode = n[stolenNode]
+	st.TakenFromOther = n[stolenRemote]
+	st.Kept = n[kept]
+	st.Looks = n[pulses]
 	if err := st.now(s); err != nil {
 		return err
 	}

@@ -112,7 +112,9 @@ func (r *release) imageFor(name, arch string, files []file, does v1.Config) (v1.
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Created = "linux", arch, v1.Time{Time: r.time}
+	config.OS = "linux"
+	config.Architecture = arch
+	config.Created = v1.Time{Time: r.time}
 	config.Config = does
 	config.Config.Env = []string{"PATH=/usr/bin"}
 	config.Config.Labels = map[string]string{

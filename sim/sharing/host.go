@@ -100,7 +100,9 @@ func (h *host) add(w *work) {
 		}
 	}
 	h.inodes++
-	w.inode, w.cpus, w.ran = h.inodes, h.top.Online, make([]float64, len(h.nodes))
+	w.inode = h.inodes
+	w.cpus = h.top.Online
+	w.ran = make([]float64, len(h.nodes))
 	k, _ := slices.BinarySearchFunc(h.all, w.id, func(x *work, id workload.ID) int { return cmp.Compare(x.id, id) })
 	h.all = slices.Insert(h.all, k, w)
 }

@@ -118,15 +118,20 @@ func (j *judge) tick(given []float64) {
 		}
 		j.last[i] = given[i]
 	}
-	if j.ticks++; j.ticks%window == 0 {
-		diff, pools, settled := 0.0, 0.0, true
+	j.ticks++
+	if j.ticks%window == 0 {
+		diff := 0.0
+		pools := 0.0
+		settled := true
 		for i, n := range h.nodes {
 			s, pool := j.shape[i], float64(n.pool)
 			calm := len(s) == calm+window && slices.Max(s)-slices.Min(s) <= settledBy
 			if calm {
 				j.nodes = append(j.nodes, 100*math.Abs(j.busy[i]-j.can[i])/window)
 			}
-			diff, pools, settled = diff+pool*(j.busy[i]-j.can[i])/window, pools+pool, settled && calm
+			diff += pool * (j.busy[i] - j.can[i]) / window
+			pools += pool
+			settled = settled && calm
 			j.busy[i], j.can[i] = 0, 0
 		}
 		err := 100 * math.Abs(diff) / pools

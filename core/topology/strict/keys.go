@@ -44,7 +44,8 @@ type OneOrMore interface {
 func Decode(n ast.Node, into any, wants Wants) (Lines, error) {
 	k := keys{lines: Lines{}, wants: wants}
 	err := sane(func() error {
-		if k.value(n, reflect.TypeOf(into).Elem(), ""); k.err != nil {
+		k.value(n, reflect.TypeOf(into).Elem(), "")
+		if k.err != nil {
 			return k.err
 		}
 		return yaml.NodeToValue(n, into, yaml.Strict())

@@ -258,7 +258,8 @@ func (t *tracer) systemCall(tid int) error {
 		if name == "" {
 			return nil
 		}
-		if t.calls++; t.calls != t.n && (t.call != name || !t.lasts) {
+		t.calls++
+		if t.calls != t.n && (t.call != name || !t.lasts) {
 			return nil
 		}
 		t.call, t.fails = name, true
@@ -305,7 +306,9 @@ func failing(tid int, regs *unix.PtraceRegs) string {
 	fd := regs.Rdi
 	name, ok := onFile[nr]
 	if nr == unix.SYS_MMAP && int32(regs.R8) >= 0 {
-		name, ok, fd = "mmap", true, regs.R8
+		name = "mmap"
+		ok = true
+		fd = regs.R8
 	}
 	if !ok || int32(fd) == 1 || int32(fd) == 2 {
 		return ""

@@ -62,9 +62,14 @@ func (d *Document) compose(h *topology.Host, s *guest.Guest, mark Mark) error {
 	s.Composed, s.Apart = c, nil
 	s.Home.Placement, s.Home.Apart = c.Books(h, s.Name, s.Spec.Importance, s.Home.VCPUs, s.Home.Cells, plan.Idle(h, s.Spec.SMT, own))
 	home := &s.Home.Placement
-	s.Spec.Memory, s.Spec.HugePage, s.Spec.CPUs = home.Asked, home.HugePage, home.VCPUs
+	s.Spec.Memory = home.Asked
+	s.Spec.HugePage = home.HugePage
+	s.Spec.CPUs = home.VCPUs
 	if floats {
-		s.BoundCPUs, s.Spec.CPUs, s.Spec.Even, s.Spec.MaxNodes = home.CPUs, len(s.Home.VCPUs), false, 0
+		s.BoundCPUs = home.CPUs
+		s.Spec.CPUs = len(s.Home.VCPUs)
+		s.Spec.Even = false
+		s.Spec.MaxNodes = 0
 		return nil
 	}
 	if home.Class != workload.Dedicated { // what floats stays on the nodes of its cells, all of them

@@ -56,8 +56,13 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 	}
 	s.Drives = d.hostDevices()
 	if marked {
-		s.Flavor, s.Placed, s.Emulator = mark.Flavor, true, mark.Emulator
-		s.Spec.Class, s.Spec.Tier, s.Spec.Importance, s.Spec.SMT = mark.Class, mark.Tier, mark.Importance, mark.SMT
+		s.Flavor = mark.Flavor
+		s.Placed = true
+		s.Emulator = mark.Emulator
+		s.Spec.Class = mark.Class
+		s.Spec.Tier = mark.Tier
+		s.Spec.Importance = mark.Importance
+		s.Spec.SMT = mark.SMT
 	}
 	if marked {
 		s.OnlyNodes, _ = topology.ParseNodeSet(mark.Only)
@@ -83,7 +88,10 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 	if s.Spec.Class == workload.Dedicated {
 		s.Spec.CPUs = most
 	}
-	s.BoundCPUs, s.BoundNodes, s.Mode, s.Loose = p.bound, p.nodes, p.mode, p.loose
+	s.BoundCPUs = p.bound
+	s.BoundNodes = p.nodes
+	s.Mode = p.mode
+	s.Loose = p.loose
 	s.Home.Placement = w.placement(h, &s.Spec, &p)
 	s.Apart = w.otherPages(h, &s, &p)
 	s.Home.Emulator = p.emulator

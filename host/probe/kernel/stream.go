@@ -156,7 +156,9 @@ func goMix3(a, b, c, to unsafe.Pointer, n uintptr) {
 //go:norace
 //go:noinline
 func goTriad(to, b, c unsafe.Pointer, n uintptr) {
-	x, y, z := unsafe.Slice((*float64)(to), n/8), unsafe.Slice((*float64)(b), n/8), unsafe.Slice((*float64)(c), n/8)
+	x := unsafe.Slice((*float64)(to), n/8)
+	y := unsafe.Slice((*float64)(b), n/8)
+	z := unsafe.Slice((*float64)(c), n/8)
 	for i := range x {
 		x[i] = y[i] + 3*z[i]
 	}
