@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/cilium/ebpf"
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/control"
@@ -146,12 +147,7 @@ func (d *Driver) keep(object []byte) error {
 		now := time.Now()
 		return os.Chtimes(file, now, now)
 	}
-	err := os.WriteFile(file+".new", object, 0o600)
-	if err == nil {
-		err = os.Rename(file+".new", file)
-	}
-	if err != nil { // the disk is full
-		os.Remove(file + ".new")
+	if err := renameio.WriteFile(file, object, 0o600, renameio.WithTempDir(d.o.Folder)); err != nil {
 		return err
 	}
 	entries, err := os.ReadDir(d.o.Folder)
