@@ -15,16 +15,16 @@ type facts struct {
 	d   *measure.Document
 	lim Limits
 
-	sockets, nodes   int
-	vm, virtKnown    bool
-	numaOff, acpiOff bool
-	fake             string // numa=fake=… as booted
-	noisy            string // why measurements are not believed; "" when they are
-	missing          string // why there is no measurement though one was asked for
-	l                measure.Table
-	spread           spread   // E4
-	pages            clusters // E5
-	apart            apart    // E9
+	sockets, nodes int
+	vm, virtKnown  bool
+	numaOff        bool
+	fake           string // numa=fake=… as booted
+	noisy          string // why measurements are not believed; "" when they are
+	missing        string // why there is no measurement though one was asked for
+	l              measure.Table
+	spread         spread   // E4
+	pages          clusters // E5
+	apart          apart    // E9
 }
 
 // spread is E4: one buffer from the CPUs of different packages.
@@ -59,8 +59,6 @@ func factsOf(d *measure.Document, lim Limits) *facts {
 		switch {
 		case word == "numa=off":
 			f.numaOff = true
-		case word == "acpi=off":
-			f.acpiOff = true
 		case strings.HasPrefix(word, "numa=fake"):
 			f.fake = word
 		}

@@ -7,9 +7,8 @@ import (
 
 // Sample is one short run of a kernel on a cell.
 type Sample struct {
-	X       float64 // ns a load, or MB/s
-	Seconds float64 // it took, with what came before it
-	Reject  string  // why it does not count; "" when it does
+	X      float64 // ns a load, or MB/s
+	Reject string  // why it does not count; "" when it does
 }
 
 // Take runs one sample on a cell. An error takes the cell out.

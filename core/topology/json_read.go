@@ -38,7 +38,7 @@ func fromWire(d *strict.Decoder, j *hostJSON) (*Host, error) {
 	if j.Schema != Schema {
 		return nil, d.Errorf("schema", "is %q; this program reads %q", clip(j.Schema), Schema)
 	}
-	w := wireReader{Decoder: d, h: &Host{CPU: j.CPU}, given: map[string]bool{}}
+	w := wireReader{Decoder: d, h: &Host{CPU: j.CPU}}
 	h := w.h
 	w.nodes(j)
 	w.cpus(j)
@@ -65,7 +65,6 @@ func fromWire(d *strict.Decoder, j *hostJSON) (*Host, error) {
 type wireReader struct {
 	*strict.Decoder
 	h     *Host
-	given map[string]bool
 	notes []Note
 	err   error
 }

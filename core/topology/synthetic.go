@@ -44,7 +44,6 @@ var syntheticKinds = map[string]string{
 }
 
 type syntheticSpec struct {
-	text      string
 	levels    []syntheticLevel
 	memory    KiB
 	special   KiB
@@ -88,7 +87,7 @@ func parseSynthetic(s string) (*syntheticSpec, error) {
 	if len(s) > maxSynthetic {
 		return nil, fmt.Errorf("more than %d characters", maxSynthetic)
 	}
-	spec := &syntheticSpec{text: s, memory: syntheticMemory, special: syntheticMemory, numbering: "block"}
+	spec := &syntheticSpec{memory: syntheticMemory, special: syntheticMemory, numbering: "block"}
 	seen := map[string]bool{}
 	for at := 0; ; {
 		at += len(s[at:]) - len(strings.TrimLeft(s[at:], " \t\n"))

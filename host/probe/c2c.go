@@ -137,7 +137,7 @@ func (s *session) pair(q *partner, a, b topology.CPUID, home topology.NodeID) (f
 				return measure.Sample{}, measure.ErrStopped
 			}
 		}
-		return measure.Sample{X: float64(took.Nanoseconds()) / trips / 2, Seconds: took.Seconds(), Reject: reject}, nil
+		return measure.Sample{X: float64(took.Nanoseconds()) / trips / 2, Reject: reject}, nil
 	}, c2cRule, 1, nil)[measure.Cell{}]
 	if len(res.Accepted) < measure.MinUseful {
 		return 0, false

@@ -158,7 +158,7 @@ func (s *session) rate(c *crew, window time.Duration) *measure.CellResult {
 		} else if disturbed >= 3 {
 			window, disturbed = max(shortestWindow, window/2), 0
 		}
-		return measure.Sample{X: steps * float64(c.stream.Program()) / 1e6, Seconds: window.Seconds(), Reject: reject}, err
+		return measure.Sample{X: steps * float64(c.stream.Program()) / 1e6, Reject: reject}, err
 	}, streamRule, 1, nil)[measure.Cell{}]
 }
 

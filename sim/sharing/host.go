@@ -49,7 +49,6 @@ type node struct {
 	online float64 // CPUs busy in this tick, with what is no workload
 	batch  float64
 	busy   float64 // CPU seconds since anybody looked, all of it
-	before float64 // batch, in the tick before
 }
 
 // host is a machine.
@@ -170,7 +169,7 @@ func (h *host) step() {
 				w.got(i, served/want[i]*w.now*w.where(h)[i]*dt)
 			}
 		}
-		n.before, n.batch = n.batch, 0
+		n.batch = 0
 		n.online = served + system
 		n.busy += n.online * dt
 		free[i] = float64(n.pool) - n.online

@@ -48,7 +48,6 @@ type judge struct {
 	target       float64
 	shape        [][]float64 // of each node: what was wanted without noise in the last ticks, by CPUs of the pool
 	busy, can    []float64   // of each node, in this window
-	calm         []bool
 	ticks        int
 	errs, all    []float64
 	nodes        []float64
@@ -63,7 +62,7 @@ type judge struct {
 
 func newJudge(h *host, target float64) *judge {
 	n := len(h.nodes)
-	j := &judge{h: h, target: target, shape: make([][]float64, n), busy: make([]float64, n), can: make([]float64, n), calm: make([]bool, n),
+	j := &judge{h: h, target: target, shape: make([][]float64, n), busy: make([]float64, n), can: make([]float64, n),
 		short: make([]int, n), turns: make([]int, n), last: make([]float64, n), dir: make([]float64, n)}
 	for i := range j.last {
 		j.last[i] = -1
