@@ -124,6 +124,7 @@ func (w *Watch) cells(g *guest.Observed, h *topology.Host, silent error) []workl
 			ID: specs[k].ID, Name: fmt.Sprintf("%s/cell%d", g.Name, k), Process: g.Process, Cgroups: cgroups(g.Process, g.Run), Running: g.Running,
 			Part: &workload.Part{Of: guest.ID(g.Name), VCPUs: cell.VCPUs, Memory: g.Asked[k]}, Driver: InGuest,
 			Caps: workload.Caps{Rebinds: true, NextStart: next != nil}, Spec: &specs[k], CPUs: home.CPUs, Mems: home.Home, Alone: alone,
+			MovedBy: "homenode vm move " + g.Name,
 		}
 		if g.Running {
 			c.Home = &home
@@ -165,6 +166,7 @@ func (w *Watch) claim(g *guest.Observed, h *topology.Host, silent error) workloa
 	c := workload.Claim{
 		ID: spec.ID, Name: g.Name, Process: g.Process, Cgroups: cgroups(g.Process, g.Run), Running: g.Running,
 		Driver: InGuest, Caps: caps(g), Spec: &spec, Mems: g.BoundNodes, Alone: w.alone(g, silent),
+		MovedBy: "homenode vm move " + g.Name,
 	}
 	if g.UUID != "" {
 		c.Also = []string{g.UUID}
