@@ -57,11 +57,20 @@ test-arm64: ## unit tests of the measuring code on an emulated arm64
 		GOARCH=arm64 CGO_ENABLED=0 $(GO) test -c -o "$$dir/t" ./$$p && (cd $$p && qemu-aarch64 "$$dir/t" -test.short -test.timeout 5m | tail -1 | sed "s|^|arm64 $$p: |"; exit $${PIPESTATUS[0]}); \
 	done
 
-check: ## what CI checks besides the tests: format, vet, tidy modules, generated files
+# Both tools have a module of their own, so that nothing of them is in the product's.
+TOOL = $(GO) tool -modfile=$(CURDIR)/scripts/tools/go.mod
+# Functions that only tests of several packages call.
+TESTS_ONLY := ^(core/plan/plantest|core/words/wordstest|host/internal/(bus|fault))/|Random\.(Float64|Normal)$$|Room\.Placements$$|Map\.SVG$$
+
+check: ## what CI checks besides the tests: format, vet, staticcheck, dead and dense code, tidy modules, generated files
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: gofmt -w .'; exit 1; }
 	$(GO) vet ./...
 	GOARCH=arm64 $(GO) vet ./...
+	$(TOOL) staticcheck ./...
+	@dead=$$($(TOOL) deadcode ./...); dead=$$(grep -vE '$(TESTS_ONLY)' <<<"$$dead" || true); [ -z "$$dead" ] || { echo "$$dead"; exit 1; }
+	$(GO) run ./scripts/loose
 	$(GO) mod tidy -diff
+	$(GO) -C scripts/tools mod tidy -diff
 	$(GO) -C packaging vet ./...
 	$(GO) -C packaging mod tidy -diff
 	$(GO) -C e2e/cri vet ./...

@@ -266,7 +266,7 @@ func TestConfigurationsStart(t *testing.T) {
 				}
 				continue
 			}
-			c, err := config.Parse(strings.NewReader(block), name, config.New())
+			c, err := config.Merge(config.New(), config.Layer{Name: name, Text: []byte(block)})
 			if err != nil {
 				t.Errorf("%v\n%s", err, block)
 				continue

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -106,18 +108,13 @@ type asker struct {
 	kind kind
 }
 
-// rates bounds the requests of each party by a bucket that fills again.
+// rates bounds the requests of each party.
 type rates struct {
 	mu      sync.Mutex
-	buckets map[asker]bucket
+	buckets map[asker]*rate.Limiter
 }
 
-func newRates() *rates { return &rates{buckets: map[asker]bucket{}} }
-
-type bucket struct {
-	left float64
-	at   time.Time
-}
+func newRates() *rates { return &rates{buckets: map[asker]*rate.Limiter{}} }
 
 // mostBuckets is how many there are at most. When a party comes that has none, the fullest gives
 // way: a party that asks nothing is full in a few seconds and misses it not.
@@ -127,20 +124,15 @@ const mostBuckets = 256
 func (r *rates) take(who asker, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b, known := r.buckets[who]
-	if !known {
+	b := r.buckets[who]
+	if b == nil {
 		if len(r.buckets) >= mostBuckets {
 			r.drop(now)
 		}
-		b = bucket{requestBurst, now}
+		b = rate.NewLimiter(requestsPerSecond, requestBurst)
+		r.buckets[who] = b
 	}
-	b = b.filled(now)
-	may := b.left >= 1
-	if may {
-		b.left--
-	}
-	r.buckets[who] = b
-	return may
+	return b.AllowN(now, 1)
 }
 
 // drop drops all full buckets, or the fullest.
@@ -148,7 +140,7 @@ func (r *rates) drop(now time.Time) {
 	var fullest asker
 	most := -1.0
 	for who, b := range r.buckets {
-		left := b.filled(now).left
+		left := b.TokensAt(now)
 		if left >= requestBurst {
 			delete(r.buckets, who)
 		}
@@ -157,10 +149,4 @@ func (r *rates) drop(now time.Time) {
 		}
 	}
 	delete(r.buckets, fullest)
-}
-
-func (b bucket) filled(now time.Time) bucket {
-	b.left = min(requestBurst, b.left+max(0, now.Sub(b.at).Seconds())*requestsPerSecond)
-	b.at = now
-	return b
 }

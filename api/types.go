@@ -191,8 +191,8 @@ type Change struct {
 
 // Changed answers a Change.
 type Changed struct {
-	Schema string   `json:"schema"` // homenode-changed/1
-	Errors []*Error `json:"errors"` // of each step; null when it was carried out
+	Schema string   `json:"schema"`             // homenode-changed/1
+	Errors []*Error `json:"errors" null:"list"` // of each step; null when it was carried out
 }
 
 // Status is the whole picture: GET /v1/status.

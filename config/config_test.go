@@ -20,12 +20,12 @@ import (
 func TestConfig(t *testing.T) {
 	good := "mode: enforce\nperiod: 500ms\nreserve: {cpus: \"0,8\", memory: 1GiB}\n" +
 		"workloads:\n  - {match: \"/system.slice/**\", class: dedicated, importance: 80}\n"
-	c, err := Parse(strings.NewReader(good), "good", New())
+	c, err := parse(good, "good")
 	if err != nil || c.Mode != Enforce || c.Reserve.CPUs.String() != "0,8" || c.Reserve.Memory != 1<<30 || *c.Workloads[0].Importance != 80 {
 		t.Errorf("good: %+v, %v", c, err)
 	}
 	for _, empty := range []string{"", "# nothing\n", "---\n"} {
-		if c, err := Parse(strings.NewReader(empty), "empty", New()); err != nil || c.Mode != Observe || c.Policy.Overcommit != 3 {
+		if c, err := parse(empty, "empty"); err != nil || c.Mode != Observe || c.Policy.Overcommit != 3 {
 			t.Errorf("%q: %v", empty, err)
 		}
 	}
@@ -35,7 +35,7 @@ func TestConfig(t *testing.T) {
 		"too old": "manage: {min_age: 2h}", "of no age": "manage: {min_age: -1s}", "no match": "workloads: [{class: shared}]", "bad pattern": "manage: {include: [\"[\"]}", "not YAML": "a: [", "duplicate": "mode: observe\nmode: enforce",
 		"NaN": "policy: {overcommit: .nan}", "memory promised to dedicated work": "policy: {memory_overcommit: 1.5}", "memory overcommit": "{partition: shared, policy: {memory_overcommit: 11}}",
 	} {
-		_, err := Parse(strings.NewReader(bad), "file.yaml", New())
+		_, err := parse(bad, "file.yaml")
 		if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), "file.yaml") {
 			t.Errorf("%s: want one line with the file's name, have %v", name, err)
 		} else {
@@ -116,7 +116,7 @@ func TestConfigErrors(t *testing.T) {
 		"workloads: 5":                               "f: line 1 column 12: workloads: 5; want a list",
 		"restore_on_stop: 3":                         "f: line 1 column 18: restore_on_stop: 3; want true or false",
 	} {
-		_, err := Parse(strings.NewReader(text), "f", New())
+		_, err := parse(text, "f")
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v\nwant %s", text, err, want)
 		}
@@ -127,7 +127,7 @@ func FuzzConfig(f *testing.F) {
 	f.Add("mode: enforce\nworkloads: [{match: x, class: batch}]")
 	f.Add("reserve: {cpus: 0-3}")
 	f.Fuzz(func(t *testing.T, text string) {
-		if c, err := Parse(strings.NewReader(text), "fuzz", New()); err == nil {
+		if c, err := parse(text, "fuzz"); err == nil {
 			if err := c.Validate(); err != nil {
 				t.Errorf("accepted, then refused: %v", err)
 			}
@@ -213,11 +213,11 @@ func TestReserveMustSuitTheHost(t *testing.T) {
 
 // Every key reaches the settings that decisions go by.
 func TestSettings(t *testing.T) {
-	c, err := Parse(strings.NewReader("mode: enforce\nirq: place\nirq_queues: match\nrestore_on_stop: true\npartition: 50%\n"+
+	c, err := parse("mode: enforce\nirq: place\nirq_queues: match\nrestore_on_stop: true\npartition: 50%\n"+
 		"reserve: {cpus: \"0\", memory: 1GiB}\npolicy: {overcommit: 2, packing: pack}\nmanage: {min_memory: 8MiB, min_cpu: 3, min_age: 7s, include: [\"a*\"], exclude: [b]}\n"+
 		"move: {bandwidth: 8MiB}\nbalance: {enabled: false, window: 9s, horizon: 11s, cooldown: 13s}\n"+
 		"share: {enabled: true, target: 70, idle_cpus: 3, max_wait: 2.5, freeze: true, evict_after: 10m, stop: true, sched_ext: off, probation: 2m, memory: 90, protect_memory: true, burst: true, io_weight: 10, cache: 30, memory_bandwidth: 50, io_max: [sdb write=1MiB read_iops=7, sda read=2MiB write_iops=9]}\n"+
-		"workloads: [{match: m, class: dedicated, importance: 7, cpus: 2, memory: 4MiB, smt: isolate, near: []}, {match: n}]"), "f", New())
+		"workloads: [{match: m, class: dedicated, importance: 7, cpus: 2, memory: 4MiB, smt: isolate, near: []}, {match: n}]", "f")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -266,7 +266,7 @@ func TestTiers(t *testing.T) {
 		"tier: offline, class: shared":       {"", "", "tier: batch does not go with class shared"},
 		"bvt: 2, class: batch":               {"", "", "tier: online-strict does not go with class batch"},
 	} {
-		c, err := Parse(strings.NewReader("workloads: [{match: m, "+text+"}]"), "f", New())
+		c, err := parse("workloads: [{match: m, "+text+"}]", "f")
 		switch {
 		case want.err != "" && (err == nil || !strings.Contains(err.Error(), want.err)):
 			t.Errorf("%s: %v; want %q", text, err, want.err)
@@ -281,7 +281,7 @@ func TestTiers(t *testing.T) {
 	for text, want := range map[string]string{"target: 0": "share.target: 0; want 1 to 100", "idle_cpus: -1": "share.idle_cpus: -1", "max_wait: 101": "share.max_wait: 101", "sched_ext: on": `share.sched_ext: "on"; want auto or off`, "probation: 1s": "share.probation: 1s", "memory: 5": "share.memory: 5; want 0 (no limit) or 10 to 100", "io_weight: -1": "share.io_weight: -1", "cache: 3": "share.cache: 3; want 0 (all of it) or 5 to 95", "memory_bandwidth: 100": "share.memory_bandwidth: 100; want 0", "io_max: [sda]": "it limits nothing", "io_max: [sda read=5]": "read=5 is no size with a unit",
 		"io_max: [sda reed=5]": `"reed" is unknown`, "io_max: [sda read_iops=-1]": "read_iops=-1 is no number above 0", "io_max: [sda read=1MiB, sda write=1MiB]": "twice",
 		"evict_after: 10s": "share.evict_after: 10s; want 0", "evict_after: 5m, max_wait: 0": "share.max_wait is 0", "stop: true": "share.stop: when"} {
-		if _, err := Parse(strings.NewReader("share: {"+text+"}"), "f", New()); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parse("share: {"+text+"}", "f"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want %q", text, err, want)
 		}
 	}
@@ -293,7 +293,7 @@ func TestInterruptsByMode(t *testing.T) {
 		"mode: observe": control.InterruptsReport, "mode: observe\nirq: place": control.InterruptsReport, "mode: observe\nirq: off": control.InterruptsOff,
 		"mode: enforce": control.InterruptsOff, "mode: enforce\nirq: place": control.InterruptsPlace, "mode: enforce\nirq: report": control.InterruptsReport,
 	} {
-		c, err := Parse(strings.NewReader(text), "f", New())
+		c, err := parse(text, "f")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -318,7 +318,7 @@ func TestNear(t *testing.T) {
 		"{device: eth0, policy: must}": "!workloads[0].near: ",
 		"{policy: required}":           "!workloads[0].near: ",
 	} {
-		c, err := Parse(strings.NewReader("workloads: [{match: \"vm:*\", near: "+text+"}]"), "f", New())
+		c, err := parse("workloads: [{match: \"vm:*\", near: "+text+"}]", "f")
 		if bad, is := strings.CutPrefix(want, "!"); is {
 			if err == nil || !strings.HasPrefix(err.Error(), "f: line 1 column ") || !strings.Contains(err.Error(), bad) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: %v, want %s", text, err, bad)
@@ -333,7 +333,12 @@ func TestNear(t *testing.T) {
 			t.Errorf("%s: %q", text, r.Near)
 		}
 	}
-	if _, err := Parse(strings.NewReader("workloads: [{match: \"vm:*\", labels: {a: b}}]"), "f", New()); err == nil || !strings.Contains(err.Error(), "workloads[0].labels: pods have labels, and vm:* names guests") {
+	if _, err := parse("workloads: [{match: \"vm:*\", labels: {a: b}}]", "f"); err == nil || !strings.Contains(err.Error(), "workloads[0].labels: pods have labels, and vm:* names guests") {
 		t.Errorf("labels of guests: %v", err)
 	}
+}
+
+// parse reads a configuration over the defaults; name is for errors.
+func parse(text, name string) (Config, error) {
+	return Merge(New(), Layer{Name: name, Text: []byte(text)})
 }

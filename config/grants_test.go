@@ -30,7 +30,7 @@ func TestGrants(t *testing.T) {
 		"dedicated": "!containers.annotations: dedicated; want keys: allow, from",
 		"[{allow: [memory], from: {namespaces: [a]}}, {allow: [importance]}]": "!containers.annotations[1].from: no namespaces",
 	} {
-		c, err := Parse(strings.NewReader("mode: observe\ncontainers:\n  annotations: "+text), "f", New())
+		c, err := parse("mode: observe\ncontainers:\n  annotations: "+text, "f")
 		if bad, is := strings.CutPrefix(want, "!"); is {
 			if err == nil || !strings.HasPrefix(err.Error(), "f: line 3 column ") || !strings.Contains(err.Error(), bad) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("%s: %v, want %s", text, err, bad)
@@ -79,7 +79,7 @@ func TestLabelsAloneGiveNothing(t *testing.T) {
 		`match: "**", labels: {tier: low}, importance: 10, near: eth0`:               "",
 		`match: "**", class: dedicated`:                                              "",
 	} {
-		_, err := Parse(strings.NewReader("workloads: [{"+text+"}]"), "f", New())
+		_, err := parse("workloads: [{"+text+"}]", "f")
 		if bad == "" && err != nil || bad != "" && (err == nil || !strings.Contains(err.Error(), bad) || !strings.HasPrefix(err.Error(), "f: line 1 column ") || !strings.Contains(err.Error(), "workloads[0].labels: ") || strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s: %v, want %q", text, err, bad)
 		}

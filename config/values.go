@@ -96,7 +96,9 @@ func Written(v any) string {
 	case Grants:
 		all := make([]grant, len(v))
 		for i, g := range v {
-			all[i].Allow, all[i].From.Namespaces, all[i].From.Labels = g.Allow, g.Namespaces, g.Labels
+			all[i].Allow = g.Allow
+			all[i].From.Namespaces = g.Namespaces
+			all[i].From.Labels = g.Labels
 		}
 		return flow(all)
 	case specfile.Nears:

@@ -11,7 +11,8 @@ import (
 	"github.com/homenode/homenode/daemon/memory"
 )
 
-// TestStateOfTheVersionBefore: a state folder as versions before package control wrote it
+// TestStateOfTheVersionBefore: a state folder as versions before package control wrote it (package store has
+// brought the keys up to date)
 // is read whole: homes of `homenode run`, holds, why homes were chosen, the partition.
 func TestStateOfTheVersionBefore(t *testing.T) {
 	m := scattered(t)
@@ -29,13 +30,13 @@ func TestStateOfTheVersionBefore(t *testing.T) {
 		Placements: plan.HomesOf([]workload.Placement{home}),
 		Entries:    []plan.Entry{{Seq: 3, Workload: "/a", Kind: plan.CgroupCPUs, Path: "/a", Old: "0-15", New: "0-7", State: plan.Applied}},
 		Values: map[string]any{
-			"boot":  "boot",
-			"wants": json.RawMessage(`{"pid:77":{"name":"db","class":"dedicated","cpus":2,"memory_kib":1048576,"near":["eth0"],"process":{"PID":77,"Start":5}}}`),
-			"holds": json.RawMessage(`{"all":false,"ids":{"/b":true}}`),
+			"boot":       "boot",
+			"admissions": json.RawMessage(`{"pid:77":{"name":"db","class":"dedicated","cpus":2,"memory_kib":1048576,"near":["eth0"],"process":{"PID":77,"Start":5}}}`),
+			"holds":      json.RawMessage(`{"all":false,"ids":{"/b":true}}`),
 			"chosen": json.RawMessage(`{"pid:77":{"workload":"pid:77","outcome":"placed","home":"0","reasons":["The node had the most room."],
 				"candidates":[{"nodes":"0","score":1},{"nodes":"1","score":2,"rejected":"It is further away."}]}}`),
-			"balance": json.RawMessage(`[{"workload":"/b","from":"0","to":"1","at":"2026-01-02T03:04:05Z"}]`),
-			"border":  json.RawMessage(`{"border":"0-3,8-11","configured":""}`),
+			"balance":   json.RawMessage(`[{"workload":"/b","from":"0","to":"1","at":"2026-01-02T03:04:05Z"}]`),
+			"partition": json.RawMessage(`{"partition":"0-3,8-11","configured":""}`),
 		},
 	})
 	if err != nil {
@@ -91,8 +92,8 @@ func TestBatchOfTheVersionBefore(t *testing.T) {
 	r := &rig{m: m, clock: &handClock{}, store: memory.New()}
 	home := workload.Placement{Workload: "pid:77", Class: "offline", Importance: 50, VCPUs: 2, Home: topology.Nodes(0, 1), CPUs: topology.CPUs(0, 1), Start: 5}
 	err := r.store.Commit(plan.Batch{Placements: plan.HomesOf([]workload.Placement{home}), Values: map[string]any{
-		"boot":  "boot",
-		"wants": json.RawMessage(`{"pid:77":{"name":"encode","class":"offline","cpus":2,"memory_kib":1048576,"process":{"PID":77,"Start":5}}}`),
+		"boot":       "boot",
+		"admissions": json.RawMessage(`{"pid:77":{"name":"encode","class":"offline","cpus":2,"memory_kib":1048576,"process":{"PID":77,"Start":5}}}`),
 	}})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -131,7 +132,7 @@ func TestExplainRemembersTheChoice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if x.Decision.Outcome != plan.Kept || len(x.Decision.Candidates) == 0 || !words.Has(x.Decision.Reasons, words.WhenChosen) {
+		if x.Decision.Outcome != plan.Kept || len(x.Decision.Candidates) == 0 || !wordstest.Has(x.Decision.Reasons, words.Reason{Code: words.WhenChosen}) {
 			t.Errorf("decision %+v", x.Decision)
 		}
 		if len(x.Journal) == 0 || x.Move == nil || len(x.Events) == 0 {

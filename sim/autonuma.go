@@ -206,11 +206,13 @@ func (f *faults) share(i int) float64 {
 func (a *autoNUMA) migrate(j *job, f *faults) {
 	for from := range j.threads {
 		for range j.threads[from] {
-			if from == f.want || f.share(f.want) <= f.share(from) || a.goes(j, from, f.want) || a.exchange(j, f, from, f.want) {
+			if from == f.want || f.share(f.want) <= f.share(from) || a.goes(j, from, f.want) ||
+				a.exchange(j, f, from, f.want) {
 				continue
 			}
 			for to := range f.weight {
-				if to != f.want && to != from && f.share(to) > f.share(from) && (a.goes(j, from, to) || a.exchange(j, f, from, to)) {
+				if to != f.want && to != from && f.share(to) > f.share(from) &&
+					(a.goes(j, from, to) || a.exchange(j, f, from, to)) {
 					break
 				}
 			}
@@ -225,7 +227,9 @@ func (a *autoNUMA) goes(j *job, from, to int) bool {
 	if j.may[to] == 0 {
 		return false
 	}
-	src, dst, busy := float64(m.cpus[from]), float64(m.cpus[to]), j.demand.Busy
+	src := float64(m.cpus[from])
+	dst := float64(m.cpus[to])
+	busy := j.demand.Busy
 	idle := m.busy[to]+busy <= dst+spill
 	if !idle && math.Abs((m.busy[to]+busy)*src-(m.busy[from]-busy)*dst) > math.Abs(m.busy[to]*src-m.busy[from]*dst) {
 		return false

@@ -212,7 +212,7 @@ func (m *machine) ofEntry(e *plan.Entry) (*job, error) {
 	if j == nil {
 		j = m.byID[workload.ID(e.Path)]
 	}
-	if j == nil || e.Kind == plan.Affinity && e.Path != j.affinity() || e.Object != "" && e.Object != j.inode() {
+	if j == nil || (e.Kind == plan.Affinity && e.Path != j.affinity()) || (e.Object != "" && e.Object != j.inode()) {
 		return nil, errLost(e.Path)
 	}
 	return j, nil

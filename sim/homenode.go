@@ -265,7 +265,9 @@ func (h *homenode) arrive(ctx context.Context, j *job) (bool, error) {
 		return false, r.Failed
 	}
 	p := &r.Place.Placement
-	j.cpus, j.prefer, j.bound = p.CPUs, p.Home, p.Bound
+	j.cpus = p.CPUs
+	j.prefer = p.Home
+	j.bound = p.Bound
 	j.exclusive = j.demand.Class == workload.Dedicated
 	return true, nil
 }

@@ -102,7 +102,9 @@ func (m *machine) change(j *job, d Demand) {
 	for i, k := range j.threads {
 		m.busy[i] += float64(k) * (d.Busy - j.demand.Busy)
 	}
-	j.demand.Busy, j.demand.Bandwidth, j.demand.Memory = d.Busy, d.Bandwidth, d.Memory
+	j.demand.Busy = d.Busy
+	j.demand.Bandwidth = d.Bandwidth
+	j.demand.Memory = d.Memory
 	have := j.resident()
 	switch {
 	case d.Memory > have+j.short:
@@ -140,7 +142,7 @@ func (m *machine) setCPUs(j *job, cpus topology.CPUSet, exclusive bool) {
 	m.own(j, 1)
 	for i := range j.threads {
 		for range j.threads[i] {
-			if j.may[i] == 0 || j.exclusive && j.threads[i] > j.may[i] {
+			if j.may[i] == 0 || (j.exclusive && j.threads[i] > j.may[i]) {
 				m.stop(j, i)
 				m.start(j)
 			}
@@ -160,7 +162,7 @@ func (m *machine) start(j *job) {
 	best := -1
 	for i, k := range j.may {
 		switch {
-		case k == 0 || j.exclusive && j.threads[i] >= k:
+		case k == 0 || (j.exclusive && j.threads[i] >= k):
 		case j.threads[i] > 0 && m.busy[i]+j.demand.Busy <= forkRoom*float64(m.cpus[i]):
 			m.run(j, i)
 			return
@@ -220,7 +222,8 @@ func (m *machine) drift() {
 		if from >= 0 && m.holds != nil && m.holds(j, from) {
 			continue
 		}
-		if from >= 0 && to >= 0 && from != to && m.pressure(from) > imbalance*(m.pressure(to)+j.demand.Busy/float64(max(1, m.cpus[to]))) {
+		if from >= 0 && to >= 0 && from != to &&
+			m.pressure(from) > imbalance*(m.pressure(to)+j.demand.Busy/float64(max(1, m.cpus[to]))) {
 			m.stop(j, from)
 			m.run(j, to)
 		}
@@ -252,7 +255,7 @@ func (m *machine) grow(j *job, kib topology.KiB) {
 		}
 	}
 	for _, preferred := range []bool{true, false} {
-		if preferred && j.prefer.Empty() || !preferred && j.bound {
+		if (preferred && j.prefer.Empty()) || (!preferred && j.bound) {
 			continue
 		}
 		for _, i := range m.model.near[at] {

@@ -108,7 +108,8 @@ func idleNs(h *topology.Host, i, j int) float64 {
 }
 
 func measuredMiBs(h *topology.Host, i, j int) float64 {
-	if m := h.Measured; m != nil && i < len(m.BandwidthMiBs) && j < len(m.BandwidthMiBs[i]) && m.BandwidthMiBs[i][j] > 0 {
+	if m := h.Measured; m != nil && i < len(m.BandwidthMiBs) && j < len(m.BandwidthMiBs[i]) &&
+		m.BandwidthMiBs[i][j] > 0 {
 		return m.BandwidthMiBs[i][j]
 	}
 	return 0

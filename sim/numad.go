@@ -111,7 +111,8 @@ func (n *numad) candidates() []*job {
 		best := i
 		for k := i + 1; k < len(known); k++ {
 			x, y := size(known[k]), size(known[best])
-			if math.Abs(x-y)*5 > min(x, y) && x > y || math.Abs(x-y)*5 <= min(x, y) && n.bound[known[k].id].at < n.bound[known[best].id].at {
+			if (math.Abs(x-y)*5 > min(x, y) && x > y) ||
+				(math.Abs(x-y)*5 <= min(x, y) && n.bound[known[k].id].at < n.bound[known[best].id].at) {
 				best = k
 			}
 		}
@@ -161,7 +162,9 @@ func (n *numad) better(j *job, b *binding, cpus, kib float64) bool {
 		free[i] = float64(x)
 	}
 	narrows := func(v []float64, use, slop float64) (bool, int) {
-		least, most, sum := 0, 0, 0.0
+		least := 0
+		most := 0
+		sum := 0.0
 		for i, x := range v {
 			sum += x
 			if x < v[least] {
@@ -187,7 +190,9 @@ func (n *numad) better(j *job, b *binding, cpus, kib float64) bool {
 func (n *numad) pick(j *job, b *binding, cpus, kib float64) []int {
 	m := n.m
 	nodes := len(m.free)
-	free, spare, value := make([]float64, nodes), slices.Clone(n.spare), make([]float64, nodes)
+	free := make([]float64, nodes)
+	spare := slices.Clone(n.spare)
+	value := make([]float64, nodes)
 	mean, all := used(j), 0.0
 	for _, i := range b.nodes {
 		mean += spare[i]

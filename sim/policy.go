@@ -212,7 +212,9 @@ func (r *reference) arrive(_ context.Context, j *job) (bool, error) {
 // hostHolds reports whether a job fits the host as a whole; where it would run
 // is the kernel's business.
 func (r *reference) hostHolds(d *Demand) bool {
-	free, cpus, shared := topology.KiB(0), 0, 0.0
+	free := topology.KiB(0)
+	cpus := 0
+	shared := 0.0
 	for i := range r.room {
 		free += r.room[i]
 		cpus += r.usable[i].Len()

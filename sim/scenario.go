@@ -31,8 +31,7 @@ var Other = []string{"important-untold"}
 var Calm = []string{"even-load", "idle-many", "full-house"}
 
 const (
-	scenarioCPUs   = 8
-	scenarioMemory = 32 << 20 // KiB
+	scenarioCPUs = 8
 )
 
 // scenario builds one trace.

@@ -271,7 +271,9 @@ func (m *machine) accessNs(j *job) float64 {
 
 // imbalance is the standard deviation over nodes of how busy their CPUs are.
 func (m *machine) imbalance() float64 {
-	n, sum, square := 0.0, 0.0, 0.0
+	n := 0.0
+	sum := 0.0
+	square := 0.0
 	for i, cpus := range m.cpus {
 		if cpus > 0 {
 			x := min(1, m.busy[i]/float64(cpus))

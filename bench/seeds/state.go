@@ -302,11 +302,15 @@ func keeper(self string) error {
 	if err != nil {
 		return err
 	}
-	keeping = in
-	return c.Start()
+	if err := c.Start(); err != nil {
+		return err
+	}
+	keeping = append(keeping, in)
+	return nil
 }
 
-var keeping io.Closer // the keeper's input: open for as long as this process lives
+// keeping holds the keeper's input, which stays open for as long as this process lives.
+var keeping []io.Closer
 
 // keep is the keeper's work: it waits for the end of its input, which the run's end brings.
 func keep() error {

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/HdrHistogram/hdrhistogram-go"
-
 	"github.com/homenode/homenode/bench/openloop"
 	"github.com/homenode/homenode/ui/heat"
 	"github.com/homenode/homenode/ui/view"
@@ -353,17 +351,4 @@ func orUnknown(s string) string {
 		return "a processor that is not told"
 	}
 	return s
-}
-
-// read is a document as it was written.
-func readDocument(raw []byte) (d document, err error) {
-	if err := json.Unmarshal(raw, &d); err != nil {
-		return d, err
-	}
-	for i := range d.Samples {
-		if d.Samples[i].took, err = hdrhistogram.Decode(d.Samples[i].Latency); err != nil {
-			return d, fmt.Errorf("run %d: %w", i+1, err)
-		}
-	}
-	return d, nil
 }

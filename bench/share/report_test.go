@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -91,4 +92,17 @@ func TestReadBack(t *testing.T) {
 	if again := results(got.Samples, got.Seed); len(again) != len(d.Cases) || again[1].P99 != d.Cases[1].P99 {
 		t.Errorf("read back: %+v, was %+v", again, d.Cases)
 	}
+}
+
+// readDocument reads a document as it was written.
+func readDocument(raw []byte) (d document, err error) {
+	if err := json.Unmarshal(raw, &d); err != nil {
+		return d, err
+	}
+	for i := range d.Samples {
+		if d.Samples[i].took, err = hdrhistogram.Decode(d.Samples[i].Latency); err != nil {
+			return d, fmt.Errorf("run %d: %w", i+1, err)
+		}
+	}
+	return d, nil
 }

@@ -72,7 +72,8 @@ type settings struct {
 func configured(all []resourceapi.DeviceAllocationConfiguration, request string) (settings, error) {
 	out := settings{Class: workload.Dedicated}
 	for _, c := range all {
-		if c.Opaque == nil || c.Opaque.Driver != driverName || len(c.Requests) > 0 && !slices.Contains(c.Requests, request) && !slices.Contains(c.Requests, mainRequest(request)) {
+		if c.Opaque == nil || c.Opaque.Driver != driverName ||
+			(len(c.Requests) > 0 && !slices.Contains(c.Requests, request) && !slices.Contains(c.Requests, mainRequest(request))) {
 			continue
 		}
 		var s settings
@@ -124,7 +125,10 @@ func asClaim(rc *resourceapi.ResourceClaim, pool, nonce string) (*claim, error) 
 		add := func(cpus int, kib, page int64) {
 			b := base
 			b.ID = workload.ID(fmt.Sprintf("%s%s:%s/%d", claimPrefix, c.UID, c.Nonce, len(c.Bookings)))
-			b.CPUs, b.Memory, b.Page, b.Class = cpus, kib, page, s.Class
+			b.CPUs = cpus
+			b.Memory = kib
+			b.Page = page
+			b.Class = s.Class
 			if cpus == 0 {
 				b.Class = workload.Shared // memory alone
 			}

@@ -179,7 +179,8 @@ func attributes(h *topology.Host, i int, lists bool) map[resourceapi.QualifiedNa
 	number("llcs", llcs)
 	text("memoryTier", string(n.Kind))
 	number("totalCPUs", int64(n.CPUs.Len()))
-	if h.Measured != nil && i < len(h.Measured.LatencyNs) && i < len(h.Measured.LatencyNs[i]) && h.Measured.LatencyNs[i][i] > 0 {
+	if h.Measured != nil && i < len(h.Measured.LatencyNs) && i < len(h.Measured.LatencyNs[i]) &&
+		h.Measured.LatencyNs[i][i] > 0 {
 		number("latencyNs", int64(h.Measured.LatencyNs[i][i]+0.5))
 	}
 	if len(h.Nodes) > mostTold {
@@ -203,7 +204,9 @@ func attributes(h *topology.Host, i int, lists bool) map[resourceapi.QualifiedNa
 // cpuKind tells fast from slow cores, on hosts that have both: performance, efficiency or
 // mixed; "" where all are alike.
 func cpuKind(h *topology.Host, n *topology.Node) string {
-	fast, here, slow := map[bool]bool{}, map[bool]bool{}, false
+	fast := map[bool]bool{}
+	here := map[bool]bool{}
+	slow := false
 	for _, c := range h.Cores {
 		isFast := c.Capacity == topology.None || c.Capacity >= 1024
 		fast[isFast] = true

@@ -107,7 +107,7 @@ func (d *driver) prepare(ctx context.Context, rc *resourceapi.ResourceClaim) ([]
 	}), nil
 }
 
-func equalShare(a, b *types.UID) bool { return a == b || a != nil && b != nil && *a == *b }
+func equalShare(a, b *types.UID) bool { return a == b || (a != nil && b != nil && *a == *b) }
 
 // book asks the daemon for all of a claim; asked again, what it holds stays as it is.
 func (d *driver) book(ctx context.Context, c *claim) error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/google/renameio/v2"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -60,24 +61,13 @@ func (f claimsFile) write(all map[types.UID]*claim) error {
 
 // writeFile puts a file in the place of an older one: after a crash one of the two is there,
 // whole.
-func writeFile(name string, data []byte, mode os.FileMode) (err error) {
-	tmp, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+func writeFile(name string, data []byte, mode os.FileMode) error {
+	folder := filepath.Dir(name)
+	err := renameio.WriteFile(name, data, mode, renameio.WithTempDir(folder), renameio.WithStaticPermissions(mode))
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(tmp.Name())
-		}
-	}()
-	_, err = tmp.Write(data)
-	if err = errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(tmp.Name(), name); err != nil {
-		return err
-	}
-	dir, err := os.Open(filepath.Dir(name))
+	dir, err := os.Open(folder)
 	if err != nil {
 		return err
 	}

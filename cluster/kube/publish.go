@@ -101,7 +101,9 @@ func (p *publisher) once(ctx context.Context, now time.Time) {
 		}
 		p.offer.silent = true
 	default:
-		p.room, p.answer, p.offer.silent = room, now, false
+		p.room = room
+		p.answer = now
+		p.offer.silent = false
 		if !now.Before(p.renew) {
 			p.renew = now.Add(renewEvery)
 			if err := p.d.renew(ctx); err != nil {

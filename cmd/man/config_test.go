@@ -49,7 +49,7 @@ var keysOnly = cmpopts.IgnoreUnexported(config.Config{})
 // TestSample: as it stands it says nothing, and what it shows are the defaults.
 func TestSample(t *testing.T) {
 	text := sample(readKeys(t), defaults())
-	if c, err := config.Parse(strings.NewReader(text), "sample", config.New()); err != nil || !cmp.Equal(c, config.New(), keysOnly) {
+	if c, err := config.Merge(config.New(), config.Layer{Name: "sample", Text: []byte(text)}); err != nil || !cmp.Equal(c, config.New(), keysOnly) {
 		t.Errorf("commented out: %v; differs by %s", err, cmp.Diff(config.New(), c, keysOnly))
 	}
 	_, keys, _ := strings.Cut(text, "\n\n")
@@ -61,7 +61,7 @@ func TestSample(t *testing.T) {
 		}
 		lines = append(lines, line)
 	}
-	c, err := config.Parse(strings.NewReader(strings.Join(lines, "")), "sample", config.New())
+	c, err := config.Merge(config.New(), config.Layer{Name: "sample", Text: []byte(strings.Join(lines, ""))})
 	want := config.New()
 	want.Partition = "any" // as "" is
 	if err != nil || !cmp.Equal(c, want, cmpopts.EquateEmpty(), keysOnly) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -55,17 +56,66 @@ var documents = []struct{ schema, typ, from string }{
 	{"homenode-config/1", "ui/cli.configAnswer", "homenode config show"},
 }
 
-// written as their MarshalText or MarshalJSON has them, not as their fields.
-var forms = map[string]string{
-	"time.Time":                "time (RFC 3339)",
-	"time.Duration":            "integer",
-	"encoding/json.Number":     "number",
-	"core/measure.Value":       "number or null",
-	"core/topology.Set":        "string (list format of cpuset(7))",
-	"core/topology.CPUSet":     "string (CPU list of cpuset(7))",
-	"core/topology.NodeSet":    "string (node list of cpuset(7))",
-	"encoding/json.RawMessage": "any JSON",
-	"core/plan.Partition":      "string",
+// A shape is how a type looks in JSON.
+type shape struct {
+	kind   string // the name of a type in JSON Schema; "" for any JSON
+	words  string // the kind as docs/json.md names it, where that differs
+	format string // in JSON Schema
+	object string // heading of the object
+	of     *shape // elements of a list, values of a map
+	by     *shape // keys of a map
+	values []string
+	null   bool
+	absent bool // it may be
+}
+
+// forms holds types that MarshalText or MarshalJSON writes, not their fields.
+var forms = map[string]shape{
+	"time.Time":                {kind: "string", words: "time (RFC 3339)", format: "date-time"},
+	"time.Duration":            {kind: "integer"},
+	"encoding/json.Number":     {kind: "number"},
+	"core/measure.Value":       {kind: "number", null: true},
+	"core/topology.Set":        {kind: "string", words: "string (list format of cpuset(7))"},
+	"core/topology.CPUSet":     {kind: "string", words: "string (CPU list of cpuset(7))"},
+	"core/topology.NodeSet":    {kind: "string", words: "string (node list of cpuset(7))"},
+	"encoding/json.RawMessage": {},
+	"core/plan.Partition":      {kind: "string"},
+}
+
+// String is the shape as docs/json.md writes it.
+func (s shape) String() string {
+	text := s.kind
+	switch {
+	case s.object != "":
+		text = fmt.Sprintf("[%s](#%s)", s.object, anchor(s.object))
+	case s.words != "":
+		text = s.words
+	case s.by != nil:
+		text = fmt.Sprintf("object: %s by %s", s.of, s.by)
+	case s.of != nil:
+		text = fmt.Sprintf("list of %s", s.of)
+	case s.kind == "boolean":
+		text = "true or false"
+	case s.kind == "":
+		text = "any JSON"
+	}
+	if s.values != nil {
+		var quoted []string
+		for _, v := range s.values {
+			quoted = append(quoted, "`"+cmp.Or(v, `""`)+"`")
+		}
+		text += ": " + strings.Join(quoted, ", ")
+	}
+	switch {
+	case s.null && s.of != nil: // its elements may be null, too
+		text = "null or " + text
+	case s.null:
+		text += " or null"
+	}
+	if s.absent {
+		text += "; may be absent"
+	}
+	return text
 }
 
 // instead has the type that MarshalJSON of another writes.
@@ -156,7 +206,11 @@ func says(comments ...*ast.CommentGroup) string {
 	return strings.Join(out, " ")
 }
 
-type field struct{ name, form, says string }
+type field struct {
+	name  string
+	shape shape
+	says  string
+}
 
 // page of what is printed: every part that is an object has a heading of its own.
 type objects struct {
@@ -183,95 +237,101 @@ func (o *objects) heading(typ string) string {
 	return h
 }
 
-// form is how a type looks in JSON.
-func (o *objects) form(in string, at *pkg, imports map[string]string, e ast.Expr) string {
+// shape returns how a type looks in JSON.
+func (o *objects) shape(in string, at *pkg, imports map[string]string, e ast.Expr) shape {
+	inner := func(e ast.Expr) *shape {
+		s := o.shape(in, at, imports, e)
+		return &s
+	}
 	switch e := e.(type) {
 	case *ast.StarExpr:
-		f := o.form(in, at, imports, e.X)
-		if strings.HasSuffix(f, " or null") {
-			return f
-		}
-		return f + " or null"
+		s := o.shape(in, at, imports, e.X)
+		s.null = true
+		return s
 	case *ast.ArrayType:
 		if id, ok := e.Elt.(*ast.Ident); ok && id.Name == "byte" {
-			return "string (base64)"
+			return shape{kind: "string", words: "string (base64)"}
 		}
-		return "list of " + o.form(in, at, imports, e.Elt)
+		return shape{kind: "array", of: inner(e.Elt)}
 	case *ast.MapType:
-		return fmt.Sprintf("object: %s by %s", o.form(in, at, imports, e.Value), o.form(in, at, imports, e.Key))
+		return shape{kind: "object", of: inner(e.Value), by: inner(e.Key)}
 	case *ast.InterfaceType:
-		return "any JSON"
+		return shape{}
 	case *ast.SelectorExpr:
 		return o.named(imports[e.X.(*ast.Ident).Name] + "." + e.Sel.Name)
 	case *ast.IndexExpr: // of a generic type
-		return o.form(in, at, imports, e.X)
+		return o.shape(in, at, imports, e.X)
 	case *ast.StructType:
 		o.wrong = append(o.wrong, fmt.Errorf("%s: an object without a name", in))
 	case *ast.Ident:
 		switch e.Name {
 		case "string":
-			return "string"
+			return shape{kind: "string"}
 		case "bool":
-			return "true or false"
+			return shape{kind: "boolean"}
 		case "float64", "float32":
-			return "number"
+			return shape{kind: "number"}
 		case "any":
-			return "any JSON"
+			return shape{}
 		}
 		if strings.HasPrefix(e.Name, "int") || strings.HasPrefix(e.Name, "uint") || e.Name == "byte" {
-			return "integer"
+			return shape{kind: "integer"}
 		}
 		return o.named(in + "." + e.Name)
 	}
-	return fmt.Sprintf("%T", e)
+	return shape{kind: fmt.Sprintf("%T", e)}
 }
 
-func (o *objects) named(typ string) string {
+func (o *objects) named(typ string) shape {
 	if f, ok := forms[typ]; ok {
 		return f
 	}
 	typ = cmp.Or(instead[typ], typ)
-	in, name := typ[:strings.LastIndex(typ, ".")], typ[strings.LastIndex(typ, ".")+1:]
-	p, err := o.pkg(in)
-	if err != nil || p.types[name] == nil {
-		o.wrong = append(o.wrong, fmt.Errorf("%s: no such type (%v)", typ, err))
-		return "?"
+	p, name := o.find(typ)
+	if p == nil {
+		return shape{kind: "?"}
 	}
 	if _, ok := p.types[name].Type.(*ast.StructType); ok {
-		h := o.heading(typ)
-		return fmt.Sprintf("[%s](#%s)", h, anchor(h))
+		return shape{kind: "object", object: o.heading(typ)}
 	}
-	f := o.form(in, p, p.files[name], p.types[name].Type)
-	if values := p.values[name]; f == "string" && len(values) > 0 && !open[typ] {
-		var quoted []string
-		for _, v := range values {
-			quoted = append(quoted, "`"+cmp.Or(v, `""`)+"`")
-		}
-		return "string: " + strings.Join(quoted, ", ")
+	s := o.shape(strings.TrimSuffix(typ, "."+name), p, p.files[name], p.types[name].Type)
+	if s.kind == "string" && s.words == "" && !open[typ] {
+		s.values = p.values[name]
 	}
-	return f
+	return s
+}
+
+// find returns the package that declares a type and its name there; nil where there is none.
+func (o *objects) find(typ string) (*pkg, string) {
+	dot := strings.LastIndex(typ, ".")
+	name := typ[dot+1:]
+	p, err := o.pkg(typ[:dot])
+	if err != nil || p.types[name] == nil {
+		o.wrong = append(o.wrong, fmt.Errorf("%s: no such type (%v)", typ, err))
+		return nil, name
+	}
+	return p, name
 }
 
 // fields of an object, those of what is embedded among them.
 func (o *objects) fields(typ string) (out []field) {
-	in, name := typ[:strings.LastIndex(typ, ".")], typ[strings.LastIndex(typ, ".")+1:]
-	p, err := o.pkg(in)
-	if err != nil || p.types[name] == nil {
-		o.wrong = append(o.wrong, fmt.Errorf("%s: no such type (%v)", typ, err))
+	p, name := o.find(typ)
+	if p == nil {
 		return nil
 	}
+	in := strings.TrimSuffix(typ, "."+name)
 	st, ok := p.types[name].Type.(*ast.StructType)
 	if !ok {
 		o.wrong = append(o.wrong, fmt.Errorf("%s: no object", typ))
 		return nil
 	}
 	for _, f := range st.Fields.List {
-		tag := ""
+		var tag reflect.StructTag
 		if f.Tag != nil {
 			text, _ := strconv.Unquote(f.Tag.Value)
-			tag = reflect.StructTag(text).Get("json")
+			tag = reflect.StructTag(text)
 		}
-		key, options, _ := strings.Cut(tag, ",")
+		key, options, _ := strings.Cut(tag.Get("json"), ",")
 		if key == "-" {
 			continue
 		}
@@ -291,12 +351,15 @@ func (o *objects) fields(typ string) (out []field) {
 			if i > 0 || key == "" {
 				key = id.Name
 			}
-			is := field{key, o.form(in, p, p.files[name], f.Type), about(id.Name, says(f.Doc, f.Comment))}
+			is := field{key, o.shape(in, p, p.files[name], f.Type), about(id.Name, says(f.Doc, f.Comment))}
+			if tag.Get("null") != "" { // a list or a map that says so by being nil
+				is.shape.null = true
+			}
 			if strings.Contains(options, "omit") {
 				if _, ok := f.Type.(*ast.StarExpr); ok {
-					is.form = strings.TrimSuffix(is.form, " or null")
+					is.shape.null = false
 				}
-				is.form += "; may be absent"
+				is.shape.absent = true
 			}
 			switch {
 			case key == "schema":
@@ -331,17 +394,12 @@ format of cpuset(7): ` + "`0-3,8`" + `. A field is always there unless its type 
 		fmt.Fprintf(&b, "- [%s](#%s): `%s`\n", d.schema, anchor(d.schema), strings.ReplaceAll(d.from, " and ", "`, `"))
 	}
 	table := func(typ string) {
-		p, err := o.pkg(typ[:strings.LastIndex(typ, ".")])
-		if err != nil {
-			o.wrong = append(o.wrong, err)
-			return
-		}
-		if name := typ[strings.LastIndex(typ, ".")+1:]; p.docs[name] != "" {
-			fmt.Fprintf(&b, "%s\n\n", escape(sentence(about(name, p.docs[name]))))
+		if says := o.about(typ); says != "" {
+			fmt.Fprintf(&b, "%s\n\n", escape(says))
 		}
 		b.WriteString("| Field | Type | What it is |\n|---|---|---|\n")
 		for _, f := range o.fields(typ) {
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.name, f.form, escape(sentence(f.says)))
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.name, f.shape, escape(sentence(f.says)))
 		}
 	}
 	for _, d := range documents {
@@ -353,15 +411,25 @@ format of cpuset(7): ` + "`0-3,8`" + `. A field is always there unless its type 
 		fmt.Fprintf(&b, "\n## %s\n\n", o.names[o.queue[i]])
 		table(o.queue[i])
 	}
-	if len(o.wrong) > 0 {
-		var lines []string
-		for _, err := range o.wrong {
-			lines = append(lines, err.Error())
-		}
-		slices.Sort(lines)
-		return nil, fmt.Errorf("%s", strings.Join(slices.Compact(lines), "\n"))
+	if err := o.err(); err != nil {
+		return nil, err
 	}
 	return []byte(b.String()), nil
+}
+
+// err joins what was wrong, each once.
+func (o *objects) err() error {
+	slices.SortFunc(o.wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(slices.CompactFunc(o.wrong, func(a, b error) bool { return a.Error() == b.Error() })...)
+}
+
+// about returns the first words about a type, as a sentence.
+func (o *objects) about(typ string) string {
+	p, name := o.find(typ)
+	if p == nil {
+		return ""
+	}
+	return sentence(about(name, p.docs[name]))
 }
 
 // about is what a doc comment says without the name that it begins with.
@@ -379,7 +447,7 @@ func sentence(s string) string {
 	if s == "" {
 		return s
 	}
-	if len(s) > 1 && (s[1] == ' ' || s[1] >= 'a' && s[1] <= 'z') {
+	if len(s) > 1 && (s[1] == ' ' || (s[1] >= 'a' && s[1] <= 'z')) {
 		s = strings.ToUpper(s[:1]) + s[1:]
 	}
 	if strings.ContainsAny(s[len(s)-1:], ".!?") {

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"reflect"
@@ -22,7 +21,7 @@ func openAPI(root string) ([]byte, error) {
 	o := &objects{source: &source{root, map[string]*pkg{}}, names: map[string]string{}}
 	paths := object{}
 	refusal := object{"description": "A refusal, with its reason in a sentence. Its code goes with the HTTP status: " + statuses() + ".",
-		"content": object{"application/json": object{"schema": o.schema(o.named(typeName(reflect.TypeFor[api.Error]())), "")}}}
+		"content": object{"application/json": object{"schema": schema(o.named(typeName(reflect.TypeFor[api.Error]())))}}}
 	for _, e := range api.Endpoints() {
 		says := e.Says
 		if e.Changes {
@@ -31,7 +30,7 @@ func openAPI(root string) ([]byte, error) {
 		answer := object{"description": "What was asked for."}
 		switch {
 		case e.Answer != nil:
-			answer["content"] = object{"application/json": object{"schema": o.schema(o.named(typeName(e.Answer)), "")}}
+			answer["content"] = object{"application/json": object{"schema": schema(o.named(typeName(e.Answer)))}}
 		default:
 			answer["content"] = object{e.Media: object{"schema": object{}}}
 		}
@@ -50,7 +49,8 @@ func openAPI(root string) ([]byte, error) {
 		at[strings.ToLower(e.Method)] = op
 		paths[e.Path] = at
 	}
-	for _, sent := range []reflect.Type{reflect.TypeFor[api.Gap](), reflect.TypeFor[api.HouseChange]()} { // by the stream
+	// by the stream
+	for _, sent := range []reflect.Type{reflect.TypeFor[api.Gap](), reflect.TypeFor[api.HouseChange]()} {
 		o.named(typeName(sent))
 	}
 	schemas := object{}
@@ -71,8 +71,8 @@ func openAPI(root string) ([]byte, error) {
 		"paths":      paths,
 		"components": object{"schemas": schemas, "responses": object{"Refusal": refusal}},
 	}
-	if len(o.wrong) > 0 {
-		return nil, errors.Join(o.wrong...)
+	if err := o.err(); err != nil {
+		return nil, err
 	}
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -116,29 +116,17 @@ func (o *objects) request(typ string) object {
 	return object{"type": "object", "description": o.about(typ), "properties": properties, "additionalProperties": false}
 }
 
-func (o *objects) about(typ string) string {
-	p, err := o.pkg(typ[:strings.LastIndex(typ, ".")])
-	if err != nil {
-		o.wrong = append(o.wrong, err)
-		return ""
-	}
-	name := typ[strings.LastIndex(typ, ".")+1:]
-	return sentence(about(name, p.docs[name]))
-}
-
-// properties is the fields of an object, and the names of those that are always there.
+// properties returns the fields of an object, and the names of those that are always there.
+// In a request every list and map may be null.
 func (o *objects) properties(typ string, request bool) (object, []string) {
-	properties, required := object{}, []string{}
+	properties := object{}
+	required := []string{}
 	for _, f := range o.fields(typ) {
-		form, may := strings.CutSuffix(f.form, "; may be absent")
-		if !may {
+		if !f.shape.absent {
 			required = append(required, f.name)
 		}
-		says := f.says
-		if request {
-			says += " null"
-		}
-		s := o.schema(form, says)
+		f.shape.null = f.shape.null || (request && f.shape.of != nil)
+		s := schema(f.shape)
 		s["description"] = sentence(f.says)
 		properties[f.name] = s
 	}
@@ -146,52 +134,37 @@ func (o *objects) properties(typ string, request bool) (object, []string) {
 	return properties, required
 }
 
-// schema is the form of a field, as docs/json.md says it, in JSON Schema. A list may be null
-// where the words about it say so.
-func (o *objects) schema(form, says string) object {
-	if list, ok := strings.CutPrefix(form, "list of "); ok {
-		s := object{"type": "array", "items": o.schema(list, "")}
-		if strings.Contains(says, "null") {
-			s["type"] = []string{"array", "null"}
-		}
-		return s
-	}
-	base, nullable := strings.CutSuffix(form, " or null")
-	kind, values, _ := strings.Cut(base, ": ")
-	var s object
+// schema returns a shape in JSON Schema.
+func schema(is shape) object {
+	s := object{}
 	switch {
-	case strings.HasPrefix(base, "["):
-		name, _, _ := strings.Cut(base[1:], "]")
-		s = object{"$ref": "#/components/schemas/" + name}
-		if nullable {
+	case is.object != "":
+		s["$ref"] = "#/components/schemas/" + is.object
+		if is.null {
 			return object{"anyOf": []any{s, object{"type": "null"}}}
 		}
 		return s
-	case base == "any JSON":
-		return object{}
-	case kind == "object":
-		of, _, _ := strings.Cut(values, " by ")
-		s = object{"type": "object", "additionalProperties": o.schema(of, "")}
-		nullable = nullable || strings.Contains(says, "null")
-	case base == "true or false":
-		s = object{"type": "boolean"}
-	case base == "time (RFC 3339)":
-		s = object{"type": "string", "format": "date-time"}
-	case kind == "string" && values != "":
-		var enum []any
-		for _, v := range strings.Split(values, ", ") {
-			enum = append(enum, strings.Trim(strings.Trim(v, "`"), `"`))
-		}
-		s = object{"type": "string", "enum": enum}
-	case strings.HasPrefix(base, "string"):
-		s = object{"type": "string"}
-	default: // integer, number
-		s = object{"type": base}
+	case is.kind == "":
+		return s
+	case is.by != nil:
+		s["additionalProperties"] = schema(*is.of)
+	case is.of != nil:
+		s["items"] = schema(*is.of)
+	case is.values != nil:
+		s["enum"] = is.values
 	}
-	if nullable {
-		s["type"] = []any{s["type"], "null"}
-		if enum, ok := s["enum"].([]any); ok {
-			s["enum"] = append(enum, nil)
+	s["type"] = is.kind
+	if is.format != "" {
+		s["format"] = is.format
+	}
+	if is.null {
+		s["type"] = []string{is.kind, "null"}
+		if is.values != nil {
+			var values []any
+			for _, v := range is.values {
+				values = append(values, v)
+			}
+			s["enum"] = append(values, nil)
 		}
 	}
 	return s

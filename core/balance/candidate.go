@@ -116,8 +116,8 @@ func (d *decider) holdsWhole(w *work) int {
 		n := &d.m.host.Nodes[i]
 		low := lowFree * float64(n.Memory)
 		switch {
-		case !d.takes(i) || w.placed.Home.Has(n.ID) || !w.Spec.Nodes.Empty() && !w.Spec.Nodes.Has(n.ID):
-		case d.m.idle(i) < w.demand+w.kept || d.m.free[i] >= 0 && d.m.free[i]-w.kib < low:
+		case !d.takes(i) || w.placed.Home.Has(n.ID) || (!w.Spec.Nodes.Empty() && !w.Spec.Nodes.Has(n.ID)):
+		case d.m.idle(i) < w.demand+w.kept || (d.m.free[i] >= 0 && d.m.free[i]-w.kib < low):
 		case best < 0 || d.m.idle(i) > d.m.idle(best):
 			best = i
 		}
@@ -286,7 +286,8 @@ func (d *decider) forbids(s *shift, kind Kind) words.Reason {
 	}
 	for k := range d.memory.Changes {
 		p := &d.memory.Changes[k]
-		if age := d.in.At.Sub(p.At); p.Workload == w.id && age < d.in.Settings.Ban && s.to.Minus(p.To).Intersects(p.From) {
+		if age := d.in.At.Sub(p.At); p.Workload == w.id && age < d.in.Settings.Ban &&
+			s.to.Minus(p.To).Intersects(p.From) {
 			return words.Because(words.CameFrom, p.From, age, d.in.Settings.Ban-age)
 		}
 	}

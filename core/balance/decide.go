@@ -71,7 +71,8 @@ func decide(in *Input, placements []plan.Placement, memory *History) (Report, []
 	options := d.singles(t)
 	d.keepRoom(t, options)
 	chosen, homes := d.choose(options)
-	if chosen == nil && slices.ContainsFunc(t.triggers, func(t Trigger) bool { return t.Kind != LowLocality && t.Kind != FarFromPartner }) {
+	if chosen == nil &&
+		slices.ContainsFunc(t.triggers, func(t Trigger) bool { return t.Kind != LowLocality && t.Kind != FarFromPartner }) {
 		options = append(options, d.swaps(t)...)
 		chosen, homes = d.choose(options)
 	}
@@ -87,7 +88,8 @@ func (d *decider) addForeign(placements []plan.Placement) {
 		for k < len(placements) && placements[k].Workload < o.ID {
 			k++
 		}
-		if (k == len(placements) || placements[k].Workload != o.ID) && !hasHome(placements, o.ID) { // subjects need not rise
+		// subjects need not rise
+		if (k == len(placements) || placements[k].Workload != o.ID) && !hasHome(placements, o.ID) {
 			d.ledger.AddForeign(o)
 		}
 	}

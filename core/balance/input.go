@@ -104,7 +104,9 @@ type HomeChange struct {
 // Round leaves of what was seen what decisions go by: CPU use to a thousandth, no total of
 // CPU time and no window. Digits that say nothing are most of what is written of an Input.
 func Round(o workload.Observation) workload.Observation {
-	o.CPUUse, o.CPUTime, o.Window = round3(o.CPUUse), 0, 0
+	o.CPUUse = round3(o.CPUUse)
+	o.CPUTime = 0
+	o.Window = 0
 	o.Slices, o.Vhost = workload.Slices{}, workload.Vhost{}
 	o.Accesses.Local, o.Accesses.PerSecond = round3(o.Accesses.Local), math.Round(o.Accesses.PerSecond)
 	return o

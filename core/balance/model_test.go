@@ -2,6 +2,7 @@ package balance
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -530,4 +531,9 @@ func (b *bench) decider() *decider {
 	d.prepare()
 	d.crowded = make([]float64, len(d.m.rooms))
 	return d
+}
+
+// at returns the position of a workload, or -1.
+func (m *model) at(id workload.ID) int {
+	return slices.IndexFunc(m.workloads, func(w work) bool { return w.id == id })
 }

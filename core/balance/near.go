@@ -74,7 +74,8 @@ func (d *decider) keepRoom(t *trouble, options []option) {
 	for i := range options {
 		o := &options[i]
 		c := &o.changes[0]
-		if !o.rejected.None() || !slices.Contains(t.farFromPartner, c.w) || slices.Contains(t.far, c.w) || d.inTrouble(t, c.w) {
+		if !o.rejected.None() || !slices.Contains(t.farFromPartner, c.w) || slices.Contains(t.far, c.w) ||
+			d.inTrouble(t, c.w) {
 			continue
 		}
 		for _, p := range c.run {

@@ -24,7 +24,11 @@ func settingsFor(policy string, recorded Settings) (Settings, error) {
 	case "homes-kept":
 		s.Enabled = false
 	case "eager":
-		s.Enabled, s.Window, s.Cooldown, s.Ban, s.Factor = true, 0, 0, 0, 1
+		s.Enabled = true
+		s.Window = 0
+		s.Cooldown = 0
+		s.Ban = 0
+		s.Factor = 1
 	default:
 		return s, fmt.Errorf("policy %q; want %s", policy, strings.Join(Policies, ", "))
 	}
@@ -141,7 +145,9 @@ func (u *run) elsewhere(recorded, own []plan.Placement, subjects []*place.Subjec
 		out[k] = &moved
 		o := &moved.Observation
 		o.CPUs = p.CPUs
-		o.RanOn, o.Movable, o.Anon = nil, nil, nil
+		o.RanOn = nil
+		o.Movable = nil
+		o.Anon = nil
 		o.Accesses.From = "" // of where it lay
 		total, n := workload.Total(o.Memory), topology.KiB(p.Home.Len())
 		o.Memory = nil

@@ -156,15 +156,16 @@ func changed(in *Input, now []plan.Placement) []HomeChange {
 		for k < len(before) && before[k].Workload < p.Workload {
 			k++
 		}
-		if k < len(before) && before[k].Workload == p.Workload && before[k].Class != workload.Batch && p.Class != workload.Batch && !before[k].Home.Equal(p.Home) {
+		if k < len(before) && before[k].Workload == p.Workload && before[k].Class != workload.Batch &&
+			p.Class != workload.Batch && !before[k].Home.Equal(p.Home) {
 			out = append(out, HomeChange{Workload: p.Workload, From: before[k].Home, To: p.Home, At: in.At})
 		}
 	}
 	return out
 }
 
-// keepLevels hands on what was learned of each workload, and lets a level of use go on that began before: up to twice and down to
-// half of what it was, and a quarter of a CPU either way, is the same load.
+// keepLevels hands on what was learned of each workload, and lets a level of use go on that began before: up to twice
+// and down to half of what it was, and a quarter of a CPU either way, is the same load.
 func keepLevels(before, now []Use) {
 	k := 0
 	for i := range now {

@@ -122,7 +122,8 @@ func (m *model) knownFrom(i int) words.Code {
 func (m *model) leastBusy() []words.Reason {
 	best := -1
 	for i := range m.rooms {
-		if m.rooms[i].CPUs > 0 && (best < 0 || m.load[i]/float64(m.rooms[i].CPUs) < m.load[best]/float64(m.rooms[best].CPUs)) {
+		if m.rooms[i].CPUs > 0 &&
+			(best < 0 || m.load[i]/float64(m.rooms[i].CPUs) < m.load[best]/float64(m.rooms[best].CPUs)) {
 			best = i
 		}
 	}
@@ -156,7 +157,8 @@ func (m *model) findFar(t *trouble, w *work) {
 		near = a.Local
 	}
 	wide := w.placed.Home.Len() > 1
-	if near >= lowLocality || lost < leastLost || wide && w.demand > m.cpusOf(w.placed.Home)/float64(w.placed.Home.Len()) {
+	if near >= lowLocality || lost < leastLost ||
+		(wide && w.demand > m.cpusOf(w.placed.Home)/float64(w.placed.Home.Len())) {
 		return
 	}
 	t.far = append(t.far, w)

@@ -53,7 +53,7 @@ func (r *Report) Verdict() words.Reason {
 func (r *Report) because() words.Reason {
 	for _, t := range r.Triggers {
 		for _, c := range r.Chosen.Changes {
-			if t.Workload == c.Workload || t.Workload == "" && c.From.Has(t.Node) {
+			if t.Workload == c.Workload || (t.Workload == "" && c.From.Has(t.Node)) {
 				return t.Reason
 			}
 		}
@@ -76,7 +76,9 @@ func (m *model) report() []Node {
 
 // inOrder says how far from trouble the nodes are.
 func (m *model) inOrder() words.Reason {
-	busiest, full, least := -1, -1, -1
+	busiest := -1
+	full := -1
+	least := -1
 	for i := range m.rooms {
 		if m.rooms[i].CPUs > 0 && (busiest < 0 || m.part(i) > m.part(busiest)) {
 			busiest = i
@@ -91,7 +93,9 @@ func (m *model) inOrder() words.Reason {
 	if busiest < 0 {
 		return words.Because(words.NoSharedCPUs)
 	}
-	high, low, used := &m.rooms[busiest], &m.rooms[least], m.traffic[full]/float64(m.rooms[full].Bandwidth)
+	high := &m.rooms[busiest]
+	low := &m.rooms[least]
+	used := m.traffic[full] / float64(m.rooms[full].Bandwidth)
 	if busiest == least {
 		return words.Because(words.BalancedOne, m.load[busiest]+m.kept[busiest], high.CPUs, high.Node, used)
 	}

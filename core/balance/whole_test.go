@@ -6,6 +6,7 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -33,7 +34,7 @@ func TestWidens(t *testing.T) {
 		if tt.why.None() {
 			continue
 		}
-		if d := b.out.Plan.Report.Decisions[0]; !words.Has(d.Reasons, words.SplitWaits) || !d.Reasons[1].Equal(tt.why) {
+		if d := b.out.Plan.Report.Decisions[0]; !wordstest.Has(d.Reasons, words.Reason{Code: words.SplitWaits}) || !d.Reasons[1].Equal(tt.why) {
 			t.Errorf("%s: %v, want %v", tt.name, d.Reasons, tt.why)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -517,7 +518,7 @@ func (f *fake) decision(id workload.ID) plan.Decision {
 
 func (f *fake) leftAlone(id workload.ID, code words.Code) bool {
 	d := f.decision(id)
-	return d.Outcome == plan.LeftAlone && words.Has(d.Reasons, code)
+	return d.Outcome == plan.LeftAlone && wordstest.Has(d.Reasons, words.Reason{Code: code})
 }
 
 // onHome is the share of a workload's memory at its home.
@@ -631,7 +632,8 @@ func (f *fake) perform(e Effect) {
 		was := f.all()
 		queues := f.cards != nil && slices.ContainsFunc(f.disk.journal(), func(x plan.Entry) bool { return x.Kind == plan.QueueCount })
 		for _, entry := range e.Entries {
-			now, here := f.values[settingKey{entry.Kind, entry.Path}]
+			now := f.values[settingKey{entry.Kind, entry.Path}]
+			here := false
 			if now.Value, here = was[string(entry.Kind)+" "+entry.Path]; !here && queues && entry.Kind == plan.IRQAffinity { // it comes back with the number
 				now.Value, here = entry.Old, true
 			}

@@ -8,6 +8,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -96,7 +97,7 @@ func TestMachinesThatAreLeftAlone(t *testing.T) {
 		t.Errorf("changed: %v", got)
 	}
 	for id, code := range map[workload.ID]words.Code{"m:hand": words.GuestBound, "m:own": words.GuestBound, "m:out": words.Excluded} {
-		if d := f.decision(id); !words.Has(d.Reasons, code) {
+		if d := f.decision(id); !wordstest.Has(d.Reasons, words.Reason{Code: code}) {
 			t.Errorf("%s: %+v", id, d)
 		}
 	}
@@ -140,7 +141,7 @@ func TestMachineBoundByHandWhileItRuns(t *testing.T) {
 	a.now.hand, a.now.cpus = "pinned by hand", topology.CPUs(0, 9)
 	f.set(machineCPUs, a.path(), "0,9")
 	f.scan(4)
-	if got := f.changed(); f.home("m:a") != "" || !words.Has(f.decision("m:a").Reasons, words.GuestBound) || len(got) > 0 || a.now.cpus.String() != "0,9" {
+	if got := f.changed(); f.home("m:a") != "" || !wordstest.Has(f.decision("m:a").Reasons, words.Reason{Code: words.GuestBound}) || len(got) > 0 || a.now.cpus.String() != "0,9" {
 		t.Errorf("home %q, at %v, %v: %+v", f.home("m:a"), &a.now, got, f.decision("m:a"))
 	}
 }
@@ -217,7 +218,7 @@ func TestRuntimeGoesAndComes(t *testing.T) {
 	web := f.add("web", 2, 1<<20, 0, 1)
 	f.changed()
 	f.scan(3)
-	if got := f.changed(); len(got) != 0 || f.home("m:a") != home || !words.Has(f.decision("m:a").Reasons, words.GuestSilent) || !f.settled(web) {
+	if got := f.changed(); len(got) != 0 || f.home("m:a") != home || !wordstest.Has(f.decision("m:a").Reasons, words.Reason{Code: words.GuestSilent}) || !f.settled(web) {
 		t.Errorf("changed %v, %+v, web settled %v", got, f.decision("m:a"), f.settled(web))
 	}
 	want := workload.Problem{Subject: "runtime", Text: "no answer"}

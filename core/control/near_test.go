@@ -9,6 +9,7 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -100,7 +101,7 @@ func TestGuestRequiredNear(t *testing.T) {
 			if got := f.home("vm:a"); got != tt.home {
 				t.Errorf("home %q, want %q: %v", got, tt.home, f.decision("vm:a").Reasons)
 			}
-			if tt.because != "" && !words.Has(f.decision("vm:a").Reasons, tt.because) {
+			if tt.because != "" && !wordstest.Has(f.decision("vm:a").Reasons, words.Reason{Code: tt.because}) {
 				t.Errorf("%v", f.decision("vm:a").Reasons)
 			}
 		})

@@ -8,6 +8,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -92,11 +93,11 @@ func TestAHoldKeepsWhatIsOnline(t *testing.T) {
 			again := ask(spec)
 			got := again.Place.Placement.CPUs
 			if stays := tt.inUse || tt.full; stays {
-				if !got.Equal(rest) || !words.Has(again.Place.Decision.Reasons, words.HeldLost) {
+				if !got.Equal(rest) || !wordstest.Has(again.Place.Decision.Reasons, words.Reason{Code: words.HeldLost}) {
 					t.Errorf("asked again: %s", asJSON(t, again))
 				}
 				f.scan(1)
-				if later := ask(spec); !later.Place.Placement.CPUs.Equal(was) || words.Has(later.Place.Decision.Reasons, words.HeldLost) {
+				if later := ask(spec); !later.Place.Placement.CPUs.Equal(was) || wordstest.Has(later.Place.Decision.Reasons, words.Reason{Code: words.HeldLost}) {
 					t.Errorf("all CPUs are online: %s", asJSON(t, later))
 				}
 				return

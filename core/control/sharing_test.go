@@ -12,6 +12,7 @@ import (
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -127,7 +128,7 @@ func TestSharingTellsWhatIsLeftAlone(t *testing.T) {
 			c.do(f, "/batch1")
 			f.scans(3)
 			v := f.s.View().Sharing
-			if len(v.Left) != 1 || v.Left[0].Workload != "/batch1" || !words.Has(v.Left[0].Why, c.want) || v.Of("/batch1") != nil || v.Of("/batch2") == nil || !v.Rest.None() {
+			if len(v.Left) != 1 || v.Left[0].Workload != "/batch1" || !wordstest.Has(v.Left[0].Why, words.Reason{Code: c.want}) || v.Of("/batch1") != nil || v.Of("/batch2") == nil || !v.Rest.None() {
 				t.Errorf("%+v, %s", v.Left, v.Rest)
 			}
 			f.remove("/batch2")

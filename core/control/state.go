@@ -186,17 +186,17 @@ type Saved struct {
 // SavedPartition is what `homenode host partition` set last, beside what the
 // configuration said then: who changes that has the last word.
 type SavedPartition struct {
-	Partition  plan.Partition `json:"border"`
+	Partition  plan.Partition `json:"partition"`
 	Configured plan.Partition `json:"configured"`
 }
 
 // Keys of what is saved besides journal, placements, moves and history.
 const (
-	KeyAdmissions = "wants"
+	KeyAdmissions = "admissions"
 	KeyHolds      = "holds"
 	KeyChosen     = "chosen"
 	KeyPast       = "balance"
-	KeyPartition  = "border"
+	KeyPartition  = "partition"
 	KeyUndoing    = "undoing"
 	KeyTheirs     = "theirs"
 	KeyTrial      = "trial"

@@ -63,13 +63,17 @@ func conclude(d *measure.Diagnosis) {
 	slices.SortStableFunc(d.Verdicts, func(a, b measure.Verdict) int { return rank(b.Severity) - rank(a.Severity) })
 	slices.SortStableFunc(d.Findings, func(a, b measure.Finding) int { return rank(b.Severity) - rank(a.Severity) })
 	if len(d.Verdicts) > 0 {
-		d.State, d.Severity, d.Confidence = d.Verdicts[0].State, d.Verdicts[0].Severity, d.Verdicts[0].Confidence
+		d.State = d.Verdicts[0].State
+		d.Severity = d.Verdicts[0].Severity
+		d.Confidence = d.Verdicts[0].Confidence
 	}
 	// A name for what the machine is beats a note beside it.
 	if d.Severity == measure.Info {
 		for _, v := range d.Verdicts {
 			if v.State == Healthy || v.State == UMA {
-				d.State, d.Severity, d.Confidence = v.State, measure.Healthy, v.Confidence
+				d.State = v.State
+				d.Severity = measure.Healthy
+				d.Confidence = v.Confidence
 			}
 		}
 	}
@@ -164,10 +168,11 @@ func (f *facts) oneNode() []measure.Verdict {
 	}
 	// far: memory of two kinds, or one buffer that is near to one package and
 	// far from another.
-	far := f.pages.known && f.pages.two && f.pages.ratio >= f.lim.Far || f.spread.known && f.spread.ratio >= f.lim.Far
+	far := (f.pages.known && f.pages.two && f.pages.ratio >= f.lim.Far) ||
+		(f.spread.known && f.spread.ratio >= f.lim.Far)
 	ratio := max(f.pages.ratio, f.spread.ratio)
 	switch domains := f.firmwareNodes(); {
-	case domains > 1 || f.numaOff && (far || domains == 0 && f.sockets > 1):
+	case domains > 1 || (f.numaOff && (far || (domains == 0 && f.sockets > 1))):
 		return []measure.Verdict{f.hiddenByKernel(base, far, ratio, domains)}
 	case f.vm && f.unfit():
 		return nil

@@ -15,16 +15,16 @@ type facts struct {
 	d   *measure.Document
 	lim Limits
 
-	sockets, nodes   int
-	vm, virtKnown    bool
-	numaOff, acpiOff bool
-	fake             string // numa=fake=… as booted
-	noisy            string // why measurements are not believed; "" when they are
-	missing          string // why there is no measurement though one was asked for
-	l                measure.Table
-	spread           spread   // E4
-	pages            clusters // E5
-	apart            apart    // E9
+	sockets, nodes int
+	vm, virtKnown  bool
+	numaOff        bool
+	fake           string // numa=fake=… as booted
+	noisy          string // why measurements are not believed; "" when they are
+	missing        string // why there is no measurement though one was asked for
+	l              measure.Table
+	spread         spread   // E4
+	pages          clusters // E5
+	apart          apart    // E9
 }
 
 // spread is E4: one buffer from the CPUs of different packages.
@@ -59,8 +59,6 @@ func factsOf(d *measure.Document, lim Limits) *facts {
 		switch {
 		case word == "numa=off":
 			f.numaOff = true
-		case word == "acpi=off":
-			f.acpiOff = true
 		case strings.HasPrefix(word, "numa=fake"):
 			f.fake = word
 		}
@@ -74,7 +72,8 @@ func factsOf(d *measure.Document, lim Limits) *facts {
 	}
 	f.missing = d.NotMeasured
 	// One node is judged by its pages, or by one buffer from several packages.
-	if r := d.Run; r != nil && r.Partial && f.noisy == "" && (!f.measured() || f.nodes == 1 && !f.pages.known && !f.spread.known) {
+	if r := d.Run; r != nil && r.Partial && f.noisy == "" &&
+		(!f.measured() || (f.nodes == 1 && !f.pages.known && !f.spread.known)) {
 		f.missing = "it was ended before there was enough to judge by"
 	}
 	return f
@@ -278,7 +277,8 @@ func (f *facts) remotes() []pair {
 	var out []pair
 	for i := range f.l {
 		for j := range f.l[i] {
-			if i == j || f.d.Nodes[i].CPUs.Empty() || f.d.Nodes[j].CPUs.Empty() || !f.l[i][j].Known() || !f.l[i][i].Known() {
+			if i == j || f.d.Nodes[i].CPUs.Empty() || f.d.Nodes[j].CPUs.Empty() || !f.l[i][j].Known() ||
+				!f.l[i][i].Known() {
 				continue
 			}
 			p := pair{i: i, j: j, ratio: float64(f.l[i][j] / f.l[i][i]), interval: measure.Interval{measure.Unknown, measure.Unknown}}

@@ -148,7 +148,8 @@ func lopsided(d *measure.Document, p measure.HugePool) (measure.Finding, bool) {
 	}
 	f := measure.Finding{Subject: fmt.Sprintf("huge pages of %s", pageSize(p.SizeKiB)), Severity: measure.Healthy, Says: strings.Join(parts, ", ")}
 	for i, n := range p.Total {
-		if i < len(d.Nodes) && n*int64(len(parts)) > 2*total || with < int64(len(parts)) && n == 0 && i < len(d.Nodes) && !d.Nodes[i].CPUs.Empty() {
+		if (i < len(d.Nodes) && n*int64(len(parts)) > 2*total) ||
+			(with < int64(len(parts)) && n == 0 && i < len(d.Nodes) && !d.Nodes[i].CPUs.Empty()) {
 			f.Severity = measure.Warning
 			f.Says += ": unevenly spread, so guests fit on some nodes only"
 			f.Advice = "set node*/hugepages/*/nr_hugepages per node, or hugepages=NODE:COUNT,… at boot"

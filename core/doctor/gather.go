@@ -203,7 +203,7 @@ func queues(fsys fs.FS, h *topology.Host) []measure.Queues {
 	}
 	var out []measure.Queues
 	for _, dev := range h.Devices {
-		if dev.Kind != topology.NIC && dev.Kind != topology.NVMe || dev.Node == topology.None {
+		if (dev.Kind != topology.NIC && dev.Kind != topology.NVMe) || dev.Node == topology.None {
 			continue
 		}
 		at := slices.IndexFunc(h.Nodes, func(n topology.Node) bool { return n.ID == dev.Node })

@@ -80,7 +80,7 @@ func runningManagers(fsys fs.FS) map[string]bool {
 			continue
 		}
 		name := program(fsys, dir)
-		if name != Numad && name != Irqbalance && name != Tuned || found[name] || !managesHost(fsys, dir, users) {
+		if (name != Numad && name != Irqbalance && name != Tuned) || found[name] || !managesHost(fsys, dir, users) {
 			continue
 		}
 		if name == Numad {
@@ -200,7 +200,7 @@ func proxmox(fsys fs.FS) []measure.Manager {
 			if strings.HasPrefix(line, "[") {
 				break
 			}
-			if key == "affinity" || strings.HasPrefix(key, "numa") && strings.Contains(value, "hostnodes=") {
+			if key == "affinity" || (strings.HasPrefix(key, "numa") && strings.Contains(value, "hostnodes=")) {
 				m.Guests = append(m.Guests, vmid)
 				break
 			}
@@ -269,7 +269,8 @@ func pinnedGuests(fsys fs.FS) []string {
 	var names []string
 	for _, g := range runningGuests(fsys) {
 		name, t := g[0], g[1]
-		pins := strings.Contains(t, "<vcpupin ") || strings.Contains(t, "<emulatorpin ") || strings.Contains(t, "<numatune>")
+		pins := strings.Contains(t, "<vcpupin ") || strings.Contains(t, "<emulatorpin ") ||
+			strings.Contains(t, "<numatune>")
 		if pins && !strings.Contains(t, ownMark) {
 			names = append(names, name)
 		}

@@ -85,7 +85,8 @@ func (f *facts) wrongOrder(t measure.Table) []measure.Evidence {
 	for i := range t {
 		for j := range t {
 			for k := range t {
-				if i == j || i == k || f.kind(j) != f.kind(k) || t[i][j] >= t[i][k] || !f.l[i][j].Known() || !f.l[i][k].Known() {
+				if i == j || i == k || f.kind(j) != f.kind(k) || t[i][j] >= t[i][k] || !f.l[i][j].Known() ||
+					!f.l[i][k].Known() {
 					continue
 				}
 				near, far := f.l[i][j], f.l[i][k]
@@ -167,19 +168,25 @@ func (f *facts) memoryless(i int) measure.Verdict {
 		Advice:      []string{"put DIMMs into that package's slots, or keep memory-hungry work off its CPUs"},
 		WouldChange: "memory on that node",
 	}
-	best, source, cost := -1, "", measure.Value(0)
+	best := -1
+	source := ""
+	cost := measure.Value(0)
 	for j := range f.d.Nodes {
-		if m := f.d.Nodes[j].Mem; j == i || m != nil && *m == 0 {
+		if m := f.d.Nodes[j].Mem; j == i || (m != nil && *m == 0) {
 			continue
 		}
 		switch {
 		case f.l != nil && f.l[i][j].Known():
 			if source != "measured" || f.l[i][j] < cost {
-				best, source, cost = j, "measured", f.l[i][j]
+				best = j
+				source = "measured"
+				cost = f.l[i][j]
 			}
 		case source != "measured" && f.d.SLIT != nil && f.d.SLIT.At(i, j).Known():
 			if best < 0 || f.d.SLIT[i][j] < cost {
-				best, source, cost = j, "SLIT", f.d.SLIT[i][j]
+				best = j
+				source = "SLIT"
+				cost = f.d.SLIT[i][j]
 			}
 		}
 	}
@@ -193,7 +200,9 @@ func (f *facts) memoryless(i int) measure.Verdict {
 // measured or after the HMAT.
 func (f *facts) tier(i int) measure.Verdict {
 	n := f.d.Nodes[i]
-	ns, mbs, source := measure.Unknown, measure.Unknown, ""
+	ns := measure.Unknown
+	mbs := measure.Unknown
+	source := ""
 	localNS, localMBs := measure.Unknown, measure.Unknown
 	if f.l != nil {
 		for a := range f.l {
@@ -201,16 +210,21 @@ func (f *facts) tier(i int) measure.Verdict {
 				continue
 			}
 			if !ns.Known() || f.l[a][i] < ns {
-				ns, localNS, source = f.l[a][i], f.l[a][a], "measured"
+				ns = f.l[a][i]
+				localNS = f.l[a][a]
+				source = "measured"
 			}
 		}
 	}
 	// A virtual machine's memory all costs the same; what its HMAT tells is
 	// what it was made to stand for.
-	if hm := n.HMATLatency; hm.Known() && (!ns.Known() || f.vm && ns < localNS*measure.Value(1+f.lim.Flat)) {
+	if hm := n.HMATLatency; hm.Known() && (!ns.Known() || (f.vm && ns < localNS*measure.Value(1+f.lim.Flat))) {
 		for _, o := range f.d.Nodes {
-			if !o.CPUs.Empty() && o.HMATLatency.Known() && !(localNS.Known() && source == "HMAT" && o.HMATLatency >= localNS) {
-				ns, localNS, source = hm, o.HMATLatency, "HMAT"
+			if !o.CPUs.Empty() && o.HMATLatency.Known() &&
+				!(localNS.Known() && source == "HMAT" && o.HMATLatency >= localNS) {
+				ns = hm
+				localNS = o.HMATLatency
+				source = "HMAT"
 			}
 		}
 	}
@@ -342,7 +356,7 @@ func (f *facts) underpopulated(ordinary []int) []measure.Verdict {
 			return nil
 		}
 		could := float64(*n.MaxChannel) * float64(n.ChannelMBs)
-		if float64(bw) > f.lim.Half*could || n.Channels != nil && *n.Channels == *n.MaxChannel {
+		if float64(bw) > f.lim.Half*could || (n.Channels != nil && *n.Channels == *n.MaxChannel) {
 			return nil
 		}
 		evidence = append(evidence, measure.Evidence{

@@ -109,7 +109,9 @@ func (t *flavorText) flavor() Flavor {
 		f.Class, f.Tier = workload.Shared, workload.BatchTier
 	}
 	f.Near = t.Near
-	f.ExactNodes, f.OnlyNodes, f.Realtime = t.ExactNodes, t.OnlyNodes, t.Realtime
+	f.ExactNodes = t.ExactNodes
+	f.OnlyNodes = t.OnlyNodes
+	f.Realtime = t.Realtime
 	f.NetworkBurst = Burst{topology.KiB(t.Peak), topology.KiB(t.Burst)}
 	f.Own = t.Own
 	for _, c := range t.Cells {

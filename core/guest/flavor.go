@@ -160,15 +160,16 @@ func (f *Flavor) validate() error {
 func (f *Flavor) checkBursts() error {
 	d, n := &f.Disk, &f.NetworkBurst
 	switch {
-	case d.BurstIOPS < 0 || d.BurstIOPS > maxLimit || d.BurstRate < 0 || d.BurstRate > maxLimit || n.Peak < 0 || n.Peak > maxLimit || n.Size < 0 || n.Size > maxLimit:
+	case d.BurstIOPS < 0 || d.BurstIOPS > maxLimit || d.BurstRate < 0 || d.BurstRate > maxLimit || n.Peak < 0 ||
+		n.Peak > maxLimit || n.Size < 0 || n.Size > maxLimit:
 		return fmt.Errorf("network_peak, network_burst, disk burst: want 0 to %d", int64(maxLimit))
-	case n.Peak > 0 && n.Peak < f.Network || (n.Peak > 0 || n.Size > 0) && f.Network == 0:
+	case (n.Peak > 0 && n.Peak < f.Network) || ((n.Peak > 0 || n.Size > 0) && f.Network == 0):
 		return errors.New("network_peak, network_burst: want a network limit, and a peak above it")
-	case d.BurstIOPS > 0 && d.BurstIOPS < max(d.IOPS, d.MostIOPS) || d.BurstIOPS > 0 && d.IOPS+d.IOPSPerGiB == 0:
+	case (d.BurstIOPS > 0 && d.BurstIOPS < max(d.IOPS, d.MostIOPS)) || (d.BurstIOPS > 0 && d.IOPS+d.IOPSPerGiB == 0):
 		return errors.New("disk: burst_iops: want a limit (iops, iops_per_gib), and a burst that is no lower")
-	case d.BurstRate > 0 && d.BurstRate < max(d.Rate, d.MostRate) || d.BurstRate > 0 && d.Rate+d.RatePerGiB == 0:
+	case (d.BurstRate > 0 && d.BurstRate < max(d.Rate, d.MostRate)) || (d.BurstRate > 0 && d.Rate+d.RatePerGiB == 0):
 		return errors.New("disk: burst_rate: want a limit (rate, rate_per_gib), and a burst that is no lower")
-	case d.Seconds < 0 || d.Seconds > maxBurst || d.Seconds > 0 && d.BurstIOPS == 0 && d.BurstRate == 0:
+	case d.Seconds < 0 || d.Seconds > maxBurst || (d.Seconds > 0 && d.BurstIOPS == 0 && d.BurstRate == 0):
 		return fmt.Errorf("disk: burst_seconds: %d; want 0 to %d, with burst_iops or burst_rate", d.Seconds, maxBurst)
 	}
 	return nil

@@ -42,7 +42,9 @@ func (h *Home) next() Next {
 	n := Next{CPUs: p.CPUs, Nodes: h.MemoryNodes()}
 	switch {
 	case h.Cells != nil:
-		n.VCPUs, n.Emulator, n.Cells = h.VCPUs, h.Emulator, h.Cells
+		n.VCPUs = h.VCPUs
+		n.Emulator = h.Emulator
+		n.Cells = h.Cells
 	case p.Class == workload.Dedicated:
 		n.Pins, n.Emulator = p.Pins, h.Emulator
 	}
@@ -92,7 +94,8 @@ func ParseNext(text string) (n Next, err error) {
 			}
 			n.VCPUs, n.CPUs = append(n.VCPUs, set), n.CPUs.Union(set)
 		}
-		if n.CPUs.Len() == len(n.VCPUs) && !slices.ContainsFunc(n.VCPUs, func(s topology.CPUSet) bool { return s.Len() != 1 }) {
+		if n.CPUs.Len() == len(n.VCPUs) &&
+			!slices.ContainsFunc(n.VCPUs, func(s topology.CPUSet) bool { return s.Len() != 1 }) {
 			for _, set := range n.VCPUs {
 				n.Pins = append(n.Pins, set.Min())
 			}
@@ -171,7 +174,7 @@ func (s *Guest) Steps(home Home) (steps []plan.Step, now bool) {
 	}
 	// What floats within the cells of a guest changes while they stay where they are.
 	within := home.Cells == nil && s.Composed != nil && p.Home.Equal(s.Home.Placement.Home)
-	now = !s.Running || p.Class == workload.Shared && (s.Mode == "restrictive" || within)
+	now = !s.Running || (p.Class == workload.Shared && (s.Mode == "restrictive" || within))
 	if s.Running && now {
 		if !p.CPUs.Equal(s.BoundCPUs) || s.Loose {
 			step(plan.SetCPUs, s.BoundCPUs.String(), p.CPUs.String())
@@ -272,7 +275,7 @@ func ParseLimits(text string) (Limits, error) {
 			continue
 		}
 		i := slices.Index(diskWords, key)
-		if err != nil || n < 0 || n > maxLimit || i < 0 && key != "network" {
+		if err != nil || n < 0 || n > maxLimit || (i < 0 && key != "network") {
 			return l, fmt.Errorf("limits %q: %w", text, cmp.Or(err, fmt.Errorf("%q", word)))
 		}
 		if i < 0 {

@@ -186,7 +186,8 @@ func ParseNIC(text string) (NIC, error) {
 	default:
 		return n, fmt.Errorf("nic %q: want bridge=NAME, network=NAME or direct=NAME first", text)
 	}
-	if source == "" || strings.ContainsFunc(source, func(r rune) bool { return r == '/' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+	if source == "" ||
+		strings.ContainsFunc(source, func(r rune) bool { return r == '/' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 		return n, fmt.Errorf("nic %q: %s %q is no name", text, kind, source)
 	}
 	if more {
@@ -207,7 +208,7 @@ func ParseUUID(s string) (string, error) {
 	const form = "xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx"
 	ok := len(s) == len(form)
 	for i := 0; ok && i < len(form); i++ {
-		ok = form[i] == '-' && s[i] == '-' || form[i] == 'x' && isHex(s[i])
+		ok = (form[i] == '-' && s[i] == '-') || (form[i] == 'x' && isHex(s[i]))
 	}
 	if !ok {
 		return "", fmt.Errorf("%q; want the form %s", s, form)

@@ -8,6 +8,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -177,7 +178,7 @@ func TestRequiredNear(t *testing.T) {
 		f.Cells, f.Near = tt.cells, tt.near
 		r := room(t, st)
 		h, d := r.Place(&Order{Flavor: f, Name: "g", Nodes: tt.nodes})
-		if got := h.Nodes().String(); got != tt.home || tt.why != "" && !words.Has(d.Reasons, tt.why) {
+		if got := h.Nodes().String(); got != tt.home || tt.why != "" && !wordstest.Has(d.Reasons, words.Reason{Code: tt.why}) {
 			t.Errorf("%s: home %q, want %q: %v", tt.name, got, tt.home, d.Reasons)
 		}
 		if d.Outcome != plan.Placed || tt.cells != nil {
@@ -185,7 +186,7 @@ func TestRequiredNear(t *testing.T) {
 		}
 		r.Commit(h)
 		g := Guest{Name: "g", Spec: (&Order{Flavor: f, Name: "g"}).Spec(), Home: h, Placed: true, Emulator: Share}
-		if _, d := r.Move(&g, topology.Nodes(0)); d.Outcome != plan.Refused || !words.Has(d.Reasons, words.RequiredElsewhere) {
+		if _, d := r.Move(&g, topology.Nodes(0)); d.Outcome != plan.Refused || !wordstest.Has(d.Reasons, words.Reason{Code: words.RequiredElsewhere}) {
 			t.Errorf("%s: moved away: %v", tt.name, d.Reasons)
 		}
 	}

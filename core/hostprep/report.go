@@ -254,7 +254,7 @@ func (j *judge) cmdline() {
 		switch {
 		case cpus.Intersects(j.w.Reserve):
 			j.say(measure.Warning, "isolcpus", at, "take reserved CPUs out: "+boot, words.IsolatedReserve, cpus.Intersect(j.w.Reserve))
-		case cpus.Intersects(j.guests) && !strings.Contains(list, "managed_irq") || strings.Contains(list, "domain"):
+		case (cpus.Intersects(j.guests) && !strings.Contains(list, "managed_irq")) || strings.Contains(list, "domain"):
 			j.say(measure.Warning, "isolcpus", at, "take it off unless all guests are dedicated: "+boot,
 				words.IsolatedGuests, cpus)
 		}
@@ -268,7 +268,7 @@ func (j *judge) cmdline() {
 		switch {
 		case given && list != "" && cpus.Intersects(j.w.Reserve):
 			j.say(measure.Info, key, at, fmt.Sprintf("%s=%v: %s", key, j.guests, boot), words.NohzReserve, cpus.Intersect(j.w.Reserve))
-		case !given || list != "" && !j.guests.SubsetOf(cpus):
+		case !given || (list != "" && !j.guests.SubsetOf(cpus)):
 			j.say(measure.Info, key, at, fmt.Sprintf("for dedicated guests that mind: %s=%v; %s", key, j.guests, boot), words.NohzGuests, j.guests.Minus(cpus))
 		}
 	}
@@ -331,7 +331,7 @@ func (j *judge) power() {
 	for _, g := range slices.Sorted(maps.Keys(j.f.Governors)) {
 		cpus := j.f.Governors[g]
 		// intel_pstate and amd-pstate of today choose themselves under powersave too.
-		if g == "performance" || strings.Contains(j.f.Driver, "pstate") && g == "powersave" {
+		if g == "performance" || (strings.Contains(j.f.Driver, "pstate") && g == "powersave") {
 			continue
 		}
 		j.say(measure.Info, "frequency governor", "CPUs "+cpus.String(), "cpupower frequency-set -g performance", words.GovernorSlow, g)

@@ -181,7 +181,7 @@ func (t *deal) add(d *Device) {
 	for i := range d.Interrupts {
 		x := &d.Interrupts[i]
 		number, ok := queueOf(x.Name)
-		if !ok || x.Fixed || spread && ioQueue(x.Name) {
+		if !ok || x.Fixed || (spread && ioQueue(x.Name)) {
 			continue
 		}
 		l := byNumber[number]
@@ -371,7 +371,8 @@ func queueOf(name string) (string, bool) {
 
 // Check re-checks steps, whatever made them, against the machine: each must lead an
 // interrupt or a queue of one of the devices to CPUs that its device's interrupts
-// may go to, or give a network device queues that it has and for which there are CPUs. It returns the first broken rule in words, or "".
+// may go to, or give a network device queues that it has and for which there are CPUs. It returns the first broken rule
+// in words, or "".
 func Check(h *topology.Host, avoid topology.CPUSet, devices []Device, steps []plan.Step) string {
 	for _, s := range steps {
 		i := slices.IndexFunc(devices, func(d Device) bool { return d.ID() == s.Workload && strings.HasPrefix(s.Target.Device, d.PCI+"/") })
@@ -381,7 +382,8 @@ func Check(h *topology.Host, avoid topology.CPUSet, devices []Device, steps []pl
 		allowed := Allowed(h, avoid, devices[i].Node)
 		if s.Kind == plan.SetQueues {
 			k := slices.IndexFunc(devices[i].Channels, func(c Channels) bool { return devices[i].PCI+"/"+c.Name == s.Target.Device })
-			if n, err := strconv.Atoi(s.To); k < 0 || err != nil || n < 1 || n > devices[i].Channels[k].Most || n > allowed.Len() {
+			if n, err := strconv.Atoi(s.To); k < 0 || err != nil || n < 1 || n > devices[i].Channels[k].Most ||
+				n > allowed.Len() {
 				return fmt.Sprintf("a %s step gives %s of %s %q queues", s.Kind, s.Target.Device, s.Workload, s.To)
 			}
 			continue

@@ -7,9 +7,8 @@ import (
 
 // Sample is one short run of a kernel on a cell.
 type Sample struct {
-	X       float64 // ns a load, or MB/s
-	Seconds float64 // it took, with what came before it
-	Reject  string  // why it does not count; "" when it does
+	X      float64 // ns a load, or MB/s
+	Reject string  // why it does not count; "" when it does
 }
 
 // Take runs one sample on a cell. An error takes the cell out.
@@ -165,17 +164,4 @@ func Ratios(a, b *CellResult) []float64 {
 		}
 	}
 	return out
-}
-
-// RejectedPct is the share of samples thrown out.
-func RejectedPct(results map[Cell]*CellResult) Value {
-	all, bad := 0, 0
-	for _, r := range results {
-		all += len(r.Accepted) + r.Rejected
-		bad += r.Rejected
-	}
-	if all == 0 {
-		return Unknown
-	}
-	return Value(100 * float64(bad) / float64(all))
 }

@@ -347,9 +347,9 @@ func (l *Latency) check(name string, nodes map[int]bool) error {
 			}
 		}
 	}
-	if l.CI95 != nil && !shaped(l.CI95, len(l.Rows), len(l.Cols)) || l.RatioCI != nil && !shaped(l.RatioCI, len(l.Rows), len(l.Cols)) ||
-		l.Samples != nil && !shaped(l.Samples, len(l.Rows), len(l.Cols)) || l.Rejected != nil && !shaped(l.Rejected, len(l.Rows), len(l.Cols)) ||
-		l.Flags != nil && !shaped(l.Flags, len(l.Rows), len(l.Cols)) {
+	if (l.CI95 != nil && !shaped(l.CI95, len(l.Rows), len(l.Cols))) || (l.RatioCI != nil && !shaped(l.RatioCI, len(l.Rows), len(l.Cols))) ||
+		(l.Samples != nil && !shaped(l.Samples, len(l.Rows), len(l.Cols))) || (l.Rejected != nil && !shaped(l.Rejected, len(l.Rows), len(l.Cols))) ||
+		(l.Flags != nil && !shaped(l.Flags, len(l.Rows), len(l.Cols))) {
 		return fmt.Errorf("%s: a table is not %d by %d", name, len(l.Rows), len(l.Cols))
 	}
 	return nil

@@ -92,7 +92,7 @@ func Caches(fsys fs.FS, cpu topology.CPUID) []Cache {
 		dir := fmt.Sprintf("sys/devices/system/cpu/cpu%d/cache/index%d/", cpu, i)
 		kind := leaf(fsys, dir+"type")
 		kib, err := strconv.ParseUint(strings.TrimSuffix(leaf(fsys, dir+"size"), "K"), 10, 32)
-		if kind != "Data" && kind != "Unified" || err != nil || kib == 0 {
+		if (kind != "Data" && kind != "Unified") || err != nil || kib == 0 {
 			continue
 		}
 		name := "L" + leaf(fsys, dir+"level")

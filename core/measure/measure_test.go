@@ -23,7 +23,7 @@ func TestQuantile(t *testing.T) {
 // model is a machine of one cell whose truth is known.
 func model(r *Random, sigma, disturbed, seen float64) Take {
 	return func(int, int) (Sample, error) {
-		s := Sample{X: 100 * (1 + sigma*r.Normal()), Seconds: 0.002}
+		s := Sample{X: 100 * (1 + sigma*r.Normal())}
 		if r.Float64() < disturbed {
 			s.X *= 1 + 3*r.Float64()
 			if r.Float64() < seen {

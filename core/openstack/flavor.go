@@ -156,7 +156,8 @@ func (s *Host) nodes(h *topology.Host, f *guest.Flavor) (count int, why string) 
 		if f.ExactNodes > 0 && count != f.ExactNodes {
 			continue
 		}
-		if f.VCPUs%count != 0 || f.Memory%topology.KiB(count) != 0 || f.Memory/topology.KiB(count)%max(1024, f.HugePage) != 0 {
+		if f.VCPUs%count != 0 || f.Memory%topology.KiB(count) != 0 ||
+			f.Memory/topology.KiB(count)%max(1024, f.HugePage) != 0 {
 			continue
 		}
 		hold := 0

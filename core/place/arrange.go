@@ -2,7 +2,6 @@ package place
 
 import (
 	"cmp"
-	"math"
 	"slices"
 
 	"github.com/homenode/homenode/core/plan"
@@ -195,81 +194,6 @@ func (a *arrangement) addAbsent(p *plan.Placement) {
 	}
 }
 
-// key is what the order of placing goes by: dedicated before shared before batch, then the
-// more important, then the larger, then by ID.
-type key struct {
-	class, importance, cpus int32
-	at                      int32 // among the subjects
-	memory                  topology.KiB
-}
-
-func (a *arrangement) key(i int) key {
-	x := &a.subjects[i].Spec
-	return key{int32(slices.Index(workload.Classes, x.Class)), narrow(x.Importance), narrow(x.CPUs), int32(i), x.Memory}
-}
-
-func (x key) compare(y key) int {
-	switch {
-	case x.class != y.class:
-		return int(x.class - y.class)
-	case x.importance != y.importance:
-		return cmp.Compare(y.importance, x.importance)
-	case x.cpus != y.cpus:
-		return cmp.Compare(y.cpus, x.cpus)
-	case x.memory > y.memory:
-		return -1
-	case x.memory < y.memory:
-		return 1
-	}
-	return int(x.at - y.at)
-}
-
-// sort puts the subjects in the order in which they choose. Those that can stay as they are
-// stand by ID between two of the others: which of them comes first counts only where there
-// is no room for all (see keepGroup), or where something is to be done for them: then
-// all are sorted.
-func (a *arrangement) sort(all bool) {
-	var others []key
-	for i := range a.subjects {
-		if all || !a.subjects[i].asBefore.stays {
-			others = append(others, a.key(i))
-		}
-	}
-	slices.SortFunc(others, key.compare)
-	a.order = make([]*subject, len(a.subjects))
-	a.groups = make([]int, len(others)+1)
-	before := func(i int) int {
-		if len(others) == 0 {
-			return 0
-		}
-		g, _ := slices.BinarySearchFunc(others, a.key(i), key.compare)
-		return g
-	}
-	for i := range a.subjects {
-		if s := &a.subjects[i]; !all && s.asBefore.stays {
-			s.asBefore.group = int32(before(i))
-			a.groups[s.asBefore.group]++
-		}
-	}
-	at := 0
-	for g, n := range a.groups {
-		a.groups[g] = at
-		if at += n; g < len(others) {
-			a.order[at] = &a.subjects[others[g].at]
-			at++
-		}
-	}
-	for i := range a.subjects {
-		if s := &a.subjects[i]; !all && s.asBefore.stays {
-			a.order[a.groups[s.asBefore.group]] = s
-			a.groups[s.asBefore.group]++
-		}
-	}
-}
-
-// narrow is n, or the nearest that 32 bits hold.
-func narrow(n int) int32 { return int32(min(max(n, math.MinInt32), math.MaxInt32)) }
-
 // commit puts a placement into the ledger. While that is loose, it is not put in order by
 // workload each time: gather does it once for all.
 func (a *arrangement) commit(p *plan.Placement, to **holding) {
@@ -338,7 +262,7 @@ func request(h *topology.Host, s *subject) Request {
 	// Memory can only come to lie where the workload may have it. Homenode itself
 	// narrows that for dedicated work, and then may widen it again.
 	// The nodes of a guest are changed with its home.
-	ours := s.old != nil && s.old.Bound || obs.Caps.Rebinds
+	ours := (s.old != nil && s.old.Bound) || obs.Caps.Rebinds
 	if !ours && !obs.Mems.Empty() && !h.AllowedMems.SubsetOf(obs.Mems) {
 		may := obs.Mems.Clone()
 		if !spec.Nodes.Empty() {
@@ -358,7 +282,8 @@ func (a *arrangement) openToAll() bool {
 		return false
 	}
 	for i := range a.subjects {
-		if s := &a.subjects[i]; s.Spec.Class == workload.Dedicated || s.old != nil && s.old.Class == workload.Dedicated {
+		if s := &a.subjects[i]; s.Spec.Class == workload.Dedicated ||
+			(s.old != nil && s.old.Class == workload.Dedicated) {
 			return false
 		}
 	}
@@ -515,10 +440,12 @@ func (a *arrangement) keepOne(s *subject) {
 	}
 	if !why.None() {
 		s.decision.Reasons = words.Reasons(words.Because(words.HomeLost, s.old.Home, why))
-		lost := s.old.CPUs.Union(s.old.Idle).Intersects(a.host.Offline) || len(s.old.Pins) < s.Spec.CPUs || why.Code == words.MemoryShort
+		lost := s.old.CPUs.Union(s.old.Idle).Intersects(a.host.Offline) || len(s.old.Pins) < s.Spec.CPUs ||
+			why.Code == words.MemoryShort
 		if s.Spec.Class == workload.Dedicated && lost {
 			rest := a.ledger.rest(s.old)
-			if rest != nil && !rest.CPUs.Empty() { // nobody else gets it before it is known whether another home has room
+			// nobody else gets it before it is known whether another home has room
+			if rest != nil && !rest.CPUs.Empty() {
 				s.rest = rest
 				a.commit(rest, &s.holding)
 			}

@@ -27,7 +27,9 @@ type asBefore struct {
 
 // asBefore asks what renew asks (see keepOne), but for the room.
 func (a *arrangement) asBefore(s *subject) asBefore {
-	spec, old, obs := &s.Spec, s.old, &s.Observation
+	spec := &s.Spec
+	old := s.old
+	obs := &s.Observation
 	if spec.Class != workload.Shared || old.Class != workload.Shared || !spec.Nodes.Empty() || spec.Requires() || spec.HugePage != 0 || old.HugePage != 0 ||
 		spec.Importance != old.Importance || max(0, spec.Bandwidth) != old.Bandwidth || old.Home.Len() != 1 || len(old.Memory) > 1 {
 		return asBefore{}
@@ -42,7 +44,8 @@ func (a *arrangement) asBefore(s *subject) asBefore {
 	}
 	home := old.Home.Min()
 	node := a.ledger.index(home)
-	if node < 0 || len(old.Memory) == 1 && (old.Memory[0].Node != home || booked < 0) || a.ledger.nodes[node].given(workload.Shared) == 0 {
+	if node < 0 || (len(old.Memory) == 1 && (old.Memory[0].Node != home || booked < 0)) ||
+		a.ledger.nodes[node].given(workload.Shared) == 0 {
 		return asBefore{}
 	}
 	v := micro(float64(old.VCPUs) * 1e6)

@@ -13,6 +13,7 @@ import (
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -90,7 +91,7 @@ func TestComesBack(t *testing.T) {
 			if r := l.Place(Request{Spec: s, Must: true}); r.Placed() {
 				l.Commit(r.Placement)
 				specs[id] = s
-				crowded = crowded || words.Has(r.Decision.Reasons, words.HomeCrowded)
+				crowded = crowded || wordstest.Has(r.Decision.Reasons, words.Reason{Code: words.HomeCrowded})
 			}
 		}
 		for _, p := range l.Placements() {

@@ -14,6 +14,7 @@ import (
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -195,7 +196,7 @@ func makeRoom(b *strings.Builder, r *rand.Rand) {
 
 func tellRoom(b *strings.Builder, l *Ledger, s workload.Spec, opt RepackOptions) {
 	got := l.Repack(Request{Spec: s}, opt)
-	if words.Has(got.Reasons, words.FitsNow) {
+	if wordstest.Has(got.Reasons, words.Reason{Code: words.FitsNow}) {
 		return
 	}
 	fmt.Fprintf(b, "room for %d vCPUs, %s%s: at least %d moves, %d steps, all %v, %v\n", s.CPUs, s.Class, known(", access ", opt.Access), got.AtLeast, got.Steps, got.Whole, words.Join(got.Reasons))

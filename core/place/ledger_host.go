@@ -77,7 +77,8 @@ func (l *Ledger) addNode(i int, room topology.KiB) {
 	}
 	n.split = l.policy.Split
 	n.bandwidthCap = unknownBandwidth
-	if m := l.host.Measured; m != nil && i < len(m.BandwidthMiBs) && i < len(m.BandwidthMiBs[i]) && m.BandwidthMiBs[i][i] > 0 {
+	if m := l.host.Measured; m != nil && i < len(m.BandwidthMiBs) && i < len(m.BandwidthMiBs[i]) &&
+		m.BandwidthMiBs[i][i] > 0 {
 		n.bandwidthCap = int64(m.BandwidthMiBs[i][i])
 	}
 }
@@ -111,7 +112,8 @@ func (l *Ledger) addCores() {
 			c := core{node: nodeOf[cpu], cache: cacheOf[cpu]}
 			from := len(backing)
 			for sib := range cpus.All() {
-				if int(sib) >= len(seen) || seen[sib] || nodeOf[sib] != c.node || !h.Online.Has(sib) || c.threads == 64 {
+				if int(sib) >= len(seen) || seen[sib] || nodeOf[sib] != c.node || !h.Online.Has(sib) ||
+					c.threads == 64 {
 					continue
 				}
 				seen[sib] = true

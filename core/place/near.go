@@ -99,7 +99,9 @@ func (l *Ledger) pull(near []workload.Near, ceiling float64) (pull []float64, ab
 		return nil, nil
 	}
 	n := len(l.nodes)
-	named, learned, served := make([]float64, n), make([]float64, n), make([]float64, n)
+	named := make([]float64, n)
+	learned := make([]float64, n)
+	served := make([]float64, n)
 	found := false
 	for _, x := range near {
 		weight := x.Weight
@@ -140,7 +142,7 @@ func (l *Ledger) pull(near []workload.Near, ceiling float64) (pull []float64, ab
 func (l *Ledger) targets(x *workload.Near) (at []int, known bool) {
 	for i := range l.host.Devices {
 		d := &l.host.Devices[i]
-		if x.Device == "" || d.Name != x.Device && d.PCI != x.Device {
+		if x.Device == "" || (d.Name != x.Device && d.PCI != x.Device) {
 			continue
 		}
 		if target := l.index(d.Node); target >= 0 {

@@ -75,7 +75,8 @@ func (s *search) nearestInAll(d *plan.Decision) {
 	}
 	now := func(i int) (int, topology.KiB) { return s.room[i], s.mem[i] }
 	ever := func(i int) (int, topology.KiB) { return w.couldHold(s.l, i) }
-	holds := func(nodes int, room func(int) (int, topology.KiB)) bool { // or may, where CPUs and memory are on different nodes
+	// or may, where CPUs and memory are on different nodes
+	holds := func(nodes int, room func(int) (int, topology.KiB)) bool {
 		vcpus, mem := most(all, nodes, room)
 		return (vcpus >= w.vcpus || w.Class == workload.Batch) && mem >= w.memory
 	}

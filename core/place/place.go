@@ -140,7 +140,8 @@ func crowd(l *Ledger, w *want) (Result, bool) {
 	l.crowd = true
 	defer func() { l.crowd = false }()
 	s := newSearch(l, w)
-	if s.run(); len(s.top) == 0 {
+	s.run()
+	if len(s.top) == 0 {
 		return Result{}, false
 	}
 	p := w.realize(l, &s.top[0])
@@ -165,7 +166,7 @@ func (s *search) spare(id workload.ID, p *plan.Placement) bool {
 	best, least := -1, 0.0
 	keepOn := func(i int) bool {
 		n := &s.l.nodes[i]
-		if n.keptForBatch || n.free == 0 || !h.Within.Empty() && !h.Within.Has(n.id) {
+		if n.keptForBatch || n.free == 0 || (!h.Within.Empty() && !h.Within.Has(n.id)) {
 			return false
 		}
 		n.keptForBatch = true
@@ -210,7 +211,8 @@ const (
 // price is the CPUs it takes, and those it leaves without memory by taking more
 // than its share.
 func (w *want) ceiling(l *Ledger) float64 {
-	if w.must || w.Class != workload.Dedicated || w.MaxNodes > 1 || l.policy.Packing == plan.Pack || l.policy.Packing == plan.Spread {
+	if w.must || w.Class != workload.Dedicated || w.MaxNodes > 1 || l.policy.Packing == plan.Pack ||
+		l.policy.Packing == plan.Spread {
 		return math.Inf(1)
 	}
 	price := 2 - narrowCeiling

@@ -14,8 +14,8 @@ import (
 // (see Placements).
 func renew(l *Ledger, old *plan.Placement, req *Request) (*plan.Placement, words.Reason) {
 	p, why := l.renew(old, req)
-	if !why.None() || p.Class != workload.Batch && p.Importance == old.Importance && p.VCPUs == old.VCPUs && p.Bandwidth == old.Bandwidth &&
-		p.HugePage == old.HugePage && p.Asked == old.Asked && sameMemory(p.Memory, old.Memory) {
+	if !why.None() || (p.Class != workload.Batch && p.Importance == old.Importance && p.VCPUs == old.VCPUs && p.Bandwidth == old.Bandwidth &&
+		p.HugePage == old.HugePage && p.Asked == old.Asked && sameMemory(p.Memory, old.Memory)) {
 		return old, why
 	}
 	renewed := p
@@ -67,7 +67,9 @@ func sameMemory(a, b []workload.NodeMemory) bool {
 func (l *Ledger) renew(old *plan.Placement, req *Request) (plan.Placement, words.Reason) {
 	l.renewed = l.wantOf(req)
 	w, p := &l.renewed, *old
-	p.Importance, p.VCPUs, p.Bandwidth = w.Importance, w.vcpus, w.Bandwidth
+	p.Importance = w.Importance
+	p.VCPUs = w.vcpus
+	p.Bandwidth = w.Bandwidth
 	if p.Class != w.Class {
 		return p, words.Because(words.ClassChanged, p.Class, w.Class)
 	}
@@ -86,7 +88,7 @@ func (l *Ledger) renew(old *plan.Placement, req *Request) (plan.Placement, words
 		}
 		home = append(home, i)
 	}
-	if len(home) == 0 || w.MaxNodes > 0 && len(home) > w.MaxNodes {
+	if len(home) == 0 || (w.MaxNodes > 0 && len(home) > w.MaxNodes) {
 		return p, words.Because(words.NodesTooMany, w.MaxNodes)
 	}
 	if !w.unmet.None() {
@@ -187,7 +189,8 @@ func (w *want) renewMemory(l *Ledger, p *plan.Placement, home []int, req *Reques
 // booksFit reports whether the bookings of p fit as they are.
 func (w *want) booksFit(l *Ledger, p *plan.Placement) bool {
 	for _, m := range p.Memory {
-		if i := l.index(m.Node); i < 0 || p.Class != workload.Batch && !p.Home.Has(m.Node) || m.KiB > w.memoryRoom(l, i) {
+		if i := l.index(m.Node); i < 0 || (p.Class != workload.Batch && !p.Home.Has(m.Node)) ||
+			m.KiB > w.memoryRoom(l, i) {
 			return false
 		}
 	}

@@ -98,7 +98,7 @@ func (o *ordering) stepAside(j, left, away int) bool {
 	k, _ := o.l.find(w.ID)
 	home := o.l.held[k].home
 	for i := range o.l.nodes {
-		if len(home) == 1 && home[0] == i || !o.r.step() {
+		if (len(home) == 1 && home[0] == i) || !o.r.step() {
 			continue
 		}
 		if o.move(j, []share{{i, float64(w.vcpus), w.memory}}, nil, true) {
@@ -126,7 +126,9 @@ func (o *ordering) move(j int, shares []share, planned *plan.Placement, temporar
 	}
 	p := m.want.realize(o.l, &candidate{shares: shares})
 	if planned != nil && p.Class == workload.Dedicated && o.l.allFree(planned.CPUs.Union(planned.Idle)) {
-		p.Pins, p.CPUs, p.Idle = planned.Pins, planned.CPUs, planned.Idle
+		p.Pins = planned.Pins
+		p.CPUs = planned.CPUs
+		p.Idle = planned.Idle
 	}
 	if _, starved := o.l.starves(&p); starved || sameSeat(from.Placement, &p) {
 		o.l.putBack(from)

@@ -97,7 +97,9 @@ func (l *Ledger) Repack(req Request, opt RepackOptions) Repacking {
 	if r.best == nil {
 		return r.refused(out)
 	}
-	out.Result, out.Moves, out.KiB = r.best.result, r.best.moves, r.best.kib
+	out.Result = r.best.result
+	out.Moves = r.best.moves
+	out.KiB = r.best.kib
 	out.Worse = worsened(l, r.after(out.Moves, &out.Result.Placement), opt.Running)
 	r.explain(&out)
 	return out
@@ -193,7 +195,11 @@ func newRepack(l *Ledger, req Request, opt RepackOptions) *repack {
 
 func newMover(l *Ledger, spec *workload.Spec, h *holding) mover {
 	s := *spec
-	s.Class, s.CPUs, s.Memory, s.HugePage = h.Class, h.VCPUs, h.Asked, h.HugePage // what it holds, it goes on to hold
+	// What it holds, it goes on to hold.
+	s.Class = h.Class
+	s.CPUs = h.VCPUs
+	s.Memory = h.Asked
+	s.HugePage = h.HugePage
 	m := mover{want: newWant(l, &Request{Spec: s, Must: true}), held: h}
 	m.cpus, m.memory = make([]float64, len(l.nodes)), make([]topology.KiB, len(l.nodes))
 	for _, x := range l.sharesOf(h) {
@@ -238,7 +244,9 @@ func (r *repack) deepen(out *Repacking, try func()) {
 	out.CutOff = r.cut
 	r.left = max(0, r.left) + kept
 	if r.best == nil && r.cut {
-		r.cut, r.dive, r.level = false, true, r.opt.Moves
+		r.cut = false
+		r.dive = true
+		r.level = r.opt.Moves
 		try()
 	}
 	r.left = max(0, r.left)
@@ -367,7 +375,8 @@ func (r *repack) take(who int, shares []share, k int) {
 
 // sameSeat reports whether two placements are no move apart.
 func sameSeat(a, b *plan.Placement) bool {
-	return a.Home.Equal(b.Home) && (a.Class == workload.Shared || a.CPUs.Equal(b.CPUs)) && movedKiB(a.Memory, b.Memory) == 0
+	return a.Home.Equal(b.Home) && (a.Class == workload.Shared || a.CPUs.Equal(b.CPUs)) &&
+		movedKiB(a.Memory, b.Memory) == 0
 }
 
 // movedKiB is the memory that lies on other nodes after than before.
@@ -432,7 +441,8 @@ func (r *repack) places(who int) [][]share {
 		if !w.eligible(r.l, i) || r.l.nodes[i].given(w.Class) < 1 {
 			continue
 		}
-		if len(m.held.home) == 1 && m.held.home[0] == i && w.SMT == workload.SMTPrefer && r.want.SMT == workload.SMTPrefer {
+		if len(m.held.home) == 1 && m.held.home[0] == i && w.SMT == workload.SMTPrefer &&
+			r.want.SMT == workload.SMTPrefer {
 			continue // other CPUs of the same node help nobody
 		}
 		x := place{node: i}
@@ -458,11 +468,13 @@ func (r *repack) places(who int) [][]share {
 // then evicting j leads to nothing that evicting that one would not.
 func (r *repack) interchangeable(j int, before []int, node int) bool {
 	m := &r.movers[j]
-	if m.want.SMT != workload.SMTPrefer || r.want.SMT != workload.SMTPrefer || len(m.held.home) != 1 || m.want.pull != nil {
+	if m.want.SMT != workload.SMTPrefer || r.want.SMT != workload.SMTPrefer || len(m.held.home) != 1 ||
+		m.want.pull != nil {
 		return false
 	}
 	for _, i := range before {
-		if o := &r.movers[i]; !o.out && o.cpus[node] == m.cpus[node] && o.memory[node] == m.memory[node] && alike(&o.want, &m.want) {
+		if o := &r.movers[i]; !o.out && o.cpus[node] == m.cpus[node] && o.memory[node] == m.memory[node] &&
+			alike(&o.want, &m.want) {
 			return true
 		}
 	}

@@ -144,7 +144,7 @@ func (r *repack) destinations(w *want) [][]share {
 		}
 		all = append(all, a)
 	}
-	if !w.tooLarge && w.MinNodes <= 1 || w.MaxNodes == 1 {
+	if (!w.tooLarge && w.MinNodes <= 1) || w.MaxNodes == 1 {
 		for i := range r.l.nodes {
 			if w.eligible(r.l, i) && r.l.nodes[i].given(w.Class) > 0 {
 				offer([]share{{i, float64(w.vcpus), w.memory}}, 1)
@@ -183,7 +183,7 @@ func (r *repack) splits(w *want, offer func(shares []share, access float64)) {
 			for i := range s.inSet {
 				s.inSet[i] = s.part[i] > 0 && (q < 0 || i == p || i == int(partners[q]))
 			}
-			if w.Even && !s.divideEvenly() || !w.Even && (!s.divideCPUs(p) || !s.divideMemory()) {
+			if (w.Even && !s.divideEvenly()) || (!w.Even && (!s.divideCPUs(p) || !s.divideMemory())) {
 				continue
 			}
 			var shares []share
@@ -193,7 +193,9 @@ func (r *repack) splits(w *want, offer func(shares []share, access float64)) {
 				}
 			}
 			access := e.accessOf(shares, w.memory)
-			if access <= s.ceiling+tiny && (r.opt.Access <= 0 || access <= r.opt.Access+tiny) && (w.MaxNodes == 0 || len(shares) <= w.MaxNodes) && len(shares) >= w.MinNodes && !w.farFromRequired(s.l, shares) {
+			if access <= s.ceiling+tiny && (r.opt.Access <= 0 || access <= r.opt.Access+tiny) &&
+				(w.MaxNodes == 0 || len(shares) <= w.MaxNodes) && len(shares) >= w.MinNodes &&
+				!w.farFromRequired(s.l, shares) {
 				offer(shares, access)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -56,7 +57,7 @@ func TestRequired(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := Place(tt.st, Request{Spec: workload.Spec{ID: "w", Class: tt.class, CPUs: tt.cpus, Memory: gib, Near: tt.near, Nodes: tt.nodes}, Must: tt.cpus > 8})
-			if r.Placement.Home.String() != tt.home || tt.because != "" && !words.Has(r.Decision.Reasons, tt.because) {
+			if r.Placement.Home.String() != tt.home || tt.because != "" && !wordstest.Has(r.Decision.Reasons, words.Reason{Code: tt.because}) {
 				t.Errorf("home %q, want %q: %v", r.Placement.Home, tt.home, r.Decision.Reasons)
 			}
 		})
@@ -119,7 +120,7 @@ func TestRequiredHolds(t *testing.T) {
 		if shares := wish.Placement.Memory; wish.Placed() && !need.Placed() && len(l.nodes) <= exactNodes {
 			at := wish.Placement.Home
 			onCard := !wish.Placement.CPUs.Intersect(st.Host.Nodes[slices.IndexFunc(st.Host.Nodes, func(n topology.Node) bool { return n.ID == node })].CPUs).Empty()
-			if onCard && (at.Len() == 1 || !narrow) && !words.Has(need.Decision.Reasons, words.StarvesBatch) {
+			if onCard && (at.Len() == 1 || !narrow) && !wordstest.Has(need.Decision.Reasons, words.Reason{Code: words.StarvesBatch}) {
 				t.Fatalf("refused, and as a wish it is on %v (%v): %v", at, shares, need.Decision.Reasons)
 			}
 			tried++

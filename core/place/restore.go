@@ -111,7 +111,9 @@ func remotes(l *Ledger, running []Runner) []Remote {
 // bringHome finds the plan of fewest moves, and then of most gain, that brings one
 // workload nearer. The score of the solution is less than 0 by what it gains.
 func bringHome(l *Ledger, x Remote, opt RepackOptions, moves, steps int) (*solution, int, bool) {
-	opt.Moves, opt.Steps, opt.Access = moves, max(1, steps), x.Access-0.005
+	opt.Moves = moves
+	opt.Steps = max(1, steps)
+	opt.Access = x.Access - 0.005
 	r := newRepack(l, Request{}, opt)
 	r.self = slices.IndexFunc(r.movers, func(m mover) bool { return m.held.Workload == x.Workload })
 	if r.self < 0 {

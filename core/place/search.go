@@ -210,7 +210,8 @@ func (s *search) try(p int) {
 			s.shares = append(s.shares, share{i, s.vcpus[i], s.memory[i]})
 		}
 	}
-	if s.w.MaxNodes > 0 && len(s.shares) > s.w.MaxNodes || len(s.shares) < s.w.MinNodes || s.w.farFromRequired(s.l, s.shares) {
+	if (s.w.MaxNodes > 0 && len(s.shares) > s.w.MaxNodes) || len(s.shares) < s.w.MinNodes ||
+		s.w.farFromRequired(s.l, s.shares) {
 		return
 	}
 	c := candidate{shares: s.shares}

@@ -9,7 +9,8 @@ import (
 // branch decides node k of the host in or out of the set, and so on down. A
 // branch that cannot come below the best found is cut off.
 func (s *search) branch(k int) {
-	if s.branches++; s.branches > mostBranches {
+	s.branches++
+	if s.branches > mostBranches {
 		s.gaveUp = true
 		return
 	}
@@ -85,7 +86,10 @@ func (s *search) bound() bool {
 // branch, and whether the nodes not excluded hold the workload at all.
 func (s *search) leastBeside() (least float64, fits bool) {
 	w := s.w
-	room, pull, here, free := 0.0, -1.0, 0.0, 0
+	room := 0.0
+	pull := -1.0
+	here := 0.0
+	free := 0
 	for i := range s.part {
 		if w.residence != nil && (!s.out[i] || s.mem[i] > 0) {
 			here += w.residence[i]
@@ -149,7 +153,9 @@ func (s *search) farCPUs(most float64) bool {
 		if s.w.memory > 0 && s.mem[p] == 0 {
 			continue
 		}
-		left, cost, force := v-float64(forced), 0.0, forced
+		left := v - float64(forced)
+		cost := 0.0
+		force := forced
 		for _, t := range s.l.order(p) {
 			i := int(t)
 			if force > 0 && s.inSet[i] && s.part[i] > 0 {
@@ -160,7 +166,7 @@ func (s *search) farCPUs(most float64) bool {
 				cost += x * (s.l.access[i*n+p] - 1)
 				left -= x
 			}
-			if left <= tiny && force == 0 || cost >= most {
+			if (left <= tiny && force == 0) || cost >= most {
 				break
 			}
 		}

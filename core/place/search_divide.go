@@ -100,7 +100,9 @@ func (s *search) floatCPUs() bool {
 func (s *search) divideEvenly() bool {
 	clear(s.vcpus)
 	clear(s.memory)
-	w, k, nodes := s.w, 0, 0
+	w := s.w
+	k := 0
+	nodes := 0
 	for _, in := range s.inSet {
 		if in {
 			nodes++
@@ -180,10 +182,12 @@ func (s *search) divideMemory() bool {
 // its threads as well, unless it has no CPUs.
 func (s *search) cheapest(spill bool, left topology.KiB) int {
 	w, n := s.w, len(s.l.nodes)
-	best, least, most := -1, 0.0, topology.KiB(0)
+	best := -1
+	least := 0.0
+	most := topology.KiB(0)
 	for j, in := range s.inSet {
 		room := s.mem[j] - s.memory[j]
-		if in == spill || room <= 0 || spill && w.Class == workload.Shared && s.l.nodes[j].given(w.Class) > 0 {
+		if in == spill || room <= 0 || (spill && w.Class == workload.Shared && s.l.nodes[j].given(w.Class) > 0) {
 			continue
 		}
 		if spill && w.MaxNodes > 0 && !s.mayHold(j, left) {
@@ -199,8 +203,10 @@ func (s *search) cheapest(spill bool, left topology.KiB) int {
 			hole := splitHoleWeight * float64(s.l.nodes[j].free)
 			cost += hole * float64(w.memory) / float64(min(left, room))
 		}
-		if best < 0 || cost < least-tiny || cost < least+tiny && fitsBetter(int64(room), int64(most), int64(left)) {
-			best, least, most = j, cost, room
+		if best < 0 || cost < least-tiny || (cost < least+tiny && fitsBetter(int64(room), int64(most), int64(left))) {
+			best = j
+			least = cost
+			most = room
 		}
 	}
 	return best

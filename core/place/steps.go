@@ -48,7 +48,8 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 			home = booked
 		}
 	}
-	bind := p.Class == workload.Dedicated && p.Bound && obs.OwnPolicy == "" && obs.Kind == workload.InCgroup && (obs.UnevenMems || !home.Equal(obs.Mems))
+	bind := p.Class == workload.Dedicated && p.Bound && obs.OwnPolicy == "" && obs.Kind == workload.InCgroup &&
+		(obs.UnevenMems || !home.Equal(obs.Mems))
 	have := obs.Mems
 	if bind && !home.SubsetOf(have) {
 		have = have.Union(home)

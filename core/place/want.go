@@ -163,7 +163,8 @@ func (w *want) fitsNode(l *Ledger) bool {
 		return false
 	}
 	for i := range l.nodes {
-		if w.eligible(l, i) && w.vcpus <= l.nodes[i].open() && w.memory <= w.memoryRoom(l, i) && !w.farFromRequired(l, []share{{node: i, vcpus: 1}}) {
+		if w.eligible(l, i) && w.vcpus <= l.nodes[i].open() && w.memory <= w.memoryRoom(l, i) &&
+			!w.farFromRequired(l, []share{{node: i, vcpus: 1}}) {
 			return true
 		}
 	}

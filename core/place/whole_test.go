@@ -10,6 +10,7 @@ import (
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -49,7 +50,7 @@ func TestBookedWishesDoNotSplit(t *testing.T) {
 	st.Placements = []plan.Placement{floating("x", 0, 7), floating("y", 1, 7)}
 	l := NewLedger(st)
 	r := l.Place(Request{Spec: service("a", 2, gib)})
-	if r.Placement.Home.Len() != 1 || !words.Has(r.Decision.Reasons, words.HomeCrowded) {
+	if r.Placement.Home.Len() != 1 || !wordstest.Has(r.Decision.Reasons, words.Reason{Code: words.HomeCrowded}) {
 		t.Fatalf("on %v: %v", r.Placement.Home, r.Decision.Reasons)
 	}
 	st.Placements = append([]plan.Placement{r.Placement}, st.Placements...)
@@ -92,7 +93,7 @@ func TestMeasuredBookings(t *testing.T) {
 	}
 	idle.Observation.RanOn = []workload.NodeShare{{Node: 0, Share: 1}}
 	r := place(idle, busy)
-	if r.Placement.Home.String() != "0" || !words.Has(r.Decision.Reasons, words.BestNode) {
+	if r.Placement.Home.String() != "0" || !wordstest.Has(r.Decision.Reasons, words.Reason{Code: words.BestNode}) {
 		t.Errorf("measured: on %v: %v", r.Placement.Home, r.Decision.Reasons)
 	}
 

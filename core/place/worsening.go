@@ -67,7 +67,9 @@ func worsened(before, after *Ledger, running []Runner) []Worsening {
 		}
 		spec := specOf(h.Placement)
 		if s := specs[h.Workload]; s != nil {
-			spec.Near, spec.Nodes, spec.SMT = s.Near, s.Nodes, s.SMT
+			spec.Near = s.Near
+			spec.Nodes = s.Nodes
+			spec.SMT = s.SMT
 		}
 		wb, wa := newWant(before, &Request{Spec: spec, Must: true}), newWant(after, &Request{Spec: spec, Must: true})
 		b, a := wb.fares(before, h), wa.fares(after, after.held[k])

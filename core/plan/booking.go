@@ -49,7 +49,9 @@ func Overpromised(st State, placements []Placement) (nodes topology.NodeSet, boo
 			}
 		}
 		if room >= 0 && sum > room {
-			nodes, booked, have = nodes.Union(on), booked+sum, have+room
+			nodes = nodes.Union(on)
+			booked += sum
+			have += room
 		}
 	}
 	return nodes, booked, have

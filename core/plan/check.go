@@ -110,7 +110,8 @@ func (c *checker) duplicates(ps []Placement) {
 	}
 	seen := make(map[workload.ID]int, len(ps))
 	for _, p := range ps {
-		if seen[p.Workload]++; seen[p.Workload] == 2 {
+		seen[p.Workload]++
+		if seen[p.Workload] == 2 {
 			c.say(DuplicateWorkload, []workload.ID{p.Workload}, "%s has more than one placement", p.Workload)
 		}
 	}
@@ -128,7 +129,8 @@ func (c *checker) cpus(p *Placement) {
 		}
 	}
 	before := len(c.found)
-	if c.ownCPUs(p); len(c.found) == before && len(c.sound) < mostSound {
+	c.ownCPUs(p)
+	if len(c.found) == before && len(c.sound) < mostSound {
 		c.sound = append(c.sound, floating{p.Class, p.Home, p.CPUs})
 	}
 }

@@ -31,6 +31,15 @@ type Driver interface {
 	Present(entry Entry) error
 }
 
+// Each restores entries one by one, in their order: an error, or nil, for each.
+func Each(ctx context.Context, entries []Entry, restore func(context.Context, Entry) error) []error {
+	errs := make([]error, len(entries))
+	for i, e := range entries {
+		errs[i] = restore(ctx, e)
+	}
+	return errs
+}
+
 type frozenKey struct{}
 
 // WithFrozen is a context in which a driver reports how long it kept processes frozen.

@@ -254,7 +254,8 @@ func (c *Collector) Line(line []byte) error {
 		}
 	}
 	for _, e := range h.effects {
-		if e.Kind == control.EffectApply && e.Step != nil && e.Step.Kind == plan.MovePages && len(c.expected) < mostWorkloads {
+		if e.Kind == control.EffectApply && e.Step != nil && e.Step.Kind == plan.MovePages &&
+			len(c.expected) < mostWorkloads {
 			c.expected[e.Step.Workload] = e.Step.Gain.LocalityAfter
 		}
 	}
@@ -346,7 +347,9 @@ func (c *Collector) read(line []byte, gap bool) error {
 	if weight <= 0 {
 		weight = 1
 	}
-	c.host, c.nodes, c.newest = scan.Snapshot.Host, scan.Snapshot.Nodes, &s
+	c.host = scan.Snapshot.Host
+	c.nodes = scan.Snapshot.Nodes
+	c.newest = &s
 	l := look{at: s.Input.At, gap: gap}
 	for i := range scan.Snapshot.Observations {
 		if o := &scan.Snapshot.Observations[i]; !s.batch(o.ID) {
@@ -496,7 +499,9 @@ func (c *Collector) event(e *plan.Event) {
 		}
 		f.Count++
 		if !e.Time.Before(f.Last) {
-			f.Last, f.Workload, f.Text = e.Time.UTC(), e.Workload, e.Text
+			f.Last = e.Time.UTC()
+			f.Workload = e.Workload
+			f.Text = e.Text
 		}
 	}
 	if m := e.Move; m != nil && m.State != "running" && m.State != "paused" {

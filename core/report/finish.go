@@ -58,7 +58,7 @@ func (c *Collector) Done(host string, worst int) (Report, error) {
 
 // firstOf is the earlier of two times that are known.
 func firstOf(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
+	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
 		return b
 	}
 	return a
@@ -100,7 +100,10 @@ func (c *Collector) locality() Locality {
 		var ml, m, bl, b float64
 		for i := range looks {
 			local, all := busy(&looks[i])
-			ml, m, bl, b = ml+looks[i].memoryLocal, m+looks[i].memory, bl+local, b+all
+			ml += looks[i].memoryLocal
+			m += looks[i].memory
+			bl += local
+			b += all
 		}
 		return share(ml, m), share(bl, b)
 	}
@@ -150,7 +153,9 @@ func (c *Collector) moveTotals() Moves {
 			x.Name = f.name
 		}
 		m.Count++
-		m.Bytes, m.Stayed, m.Seconds = m.Bytes+x.Moved, m.Stayed+x.Refused, m.Seconds+x.Seconds
+		m.Bytes += x.Moved
+		m.Stayed += x.Refused
+		m.Seconds += x.Seconds
 		for _, why := range x.RefusedBy {
 			r := c.reason(NotMoved, words.Reason{Code: words.Code(why.Cause)}, key.id, 0)
 			r.text = why.Why
@@ -159,7 +164,9 @@ func (c *Collector) moveTotals() Moves {
 		if x.Expected != nil && x.LocalityBefore != nil && x.LocalityAfter != nil {
 			w := max(1, float64(x.Moved))
 			m.Judged++
-			weight, expected, seen = weight+w, expected+w*(*x.Expected-*x.LocalityBefore), seen+w*(*x.LocalityAfter-*x.LocalityBefore)
+			weight += w
+			expected += w * (*x.Expected - *x.LocalityBefore)
+			seen += w * (*x.LocalityAfter - *x.LocalityBefore)
 		}
 		m.Largest = append(m.Largest, *x)
 	}
@@ -317,7 +324,8 @@ func (c *Collector) headline(r *Report, astray int) string {
 			more = append(more, words.Because(words.ReportAllHome, all))
 		}
 	}
-	if s := c.newest; s != nil && s.Input.Scan.Snapshot.Host != nil && len(s.Input.Scan.Snapshot.Host.Nodes) == 1 && astray == 0 {
+	if s := c.newest; s != nil && s.Input.Scan.Snapshot.Host != nil && len(s.Input.Scan.Snapshot.Host.Nodes) == 1 &&
+		astray == 0 {
 		return words.Because(words.SingleNode).String()
 	}
 	m := r.Locality.Memory

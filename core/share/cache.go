@@ -56,7 +56,7 @@ type CacheState struct {
 // most. (The shape of openEuler rubik's dynCache.) Where adapts is false the limit is most.
 func (s CacheState) Next(at time.Time, most CacheLimit, hurt, adapts bool) CacheState {
 	now := CacheState{At: at, Now: most, Hurt: hurt}
-	if !adapts || s.At.IsZero() && !hurt {
+	if !adapts || (s.At.IsZero() && !hurt) {
 		return now
 	}
 	begins := s.At

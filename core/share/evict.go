@@ -40,7 +40,8 @@ func (s *State) ask(in *Input, pressed int) {
 	}
 	may := func(id workload.ID) bool {
 		k := slices.IndexFunc(a.Asked, func(f Frozen) bool { return f.Workload == id })
-		return (k < 0 || in.At.Sub(a.Asked[k].Since) >= askedAgain) && slices.ContainsFunc(in.Work, func(w Work) bool { return w.ID == id && w.Asks })
+		return (k < 0 || in.At.Sub(a.Asked[k].Since) >= askedAgain) &&
+			slices.ContainsFunc(in.Work, func(w Work) bool { return w.ID == id && w.Asks })
 	}
 	for _, f := range s.Frozen {
 		if in.At.Sub(f.Since) >= in.EvictAfter && may(f.Workload) {

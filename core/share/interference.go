@@ -164,7 +164,8 @@ func (s Interference) Look(at time.Time, all []Watch, maxWait float64) Interfere
 	for i := range now.Victims {
 		now.blame(&now.Victims[i])
 	}
-	now.Blames = slices.DeleteFunc(now.Blames, func(b Blame) bool { return at.Sub(b.Until) >= remembered || b.Until.Sub(at) > cutFor }) // the clock may have been set back
+	// the clock may have been set back
+	now.Blames = slices.DeleteFunc(now.Blames, func(b Blame) bool { return at.Sub(b.Until) >= remembered || b.Until.Sub(at) > cutFor })
 	return now
 }
 
@@ -220,7 +221,10 @@ func (v *Victim) sample(w *Watch, took time.Duration, whole bool, maxWait float6
 	v.judge(maxWait)
 	switch {
 	case v.Hurt && v.HurtFor >= relearn: // it is so now
-		v.Usual, v.Limit, v.Hurt, v.HurtFor = nil, 0, false, 0
+		v.Usual = nil
+		v.Limit = 0
+		v.Hurt = false
+		v.HurtFor = 0
 	case v.Hurt:
 		v.HurtFor++
 	case value >= 0:
@@ -347,7 +351,12 @@ func fit(a, b []float64) float64 {
 	var n, sa, sb, aa, bb, ab float64
 	for i, x := range a {
 		if y := b[i]; x >= 0 && y >= 0 {
-			n, sa, sb, aa, bb, ab = n+1, sa+x, sb+y, aa+x*x, bb+y*y, ab+x*y
+			n++
+			sa += x
+			sb += y
+			aa += x * x
+			bb += y * y
+			ab += x * y
 		}
 	}
 	if d := (n*aa - sa*sa) * (n*bb - sb*sb); d > 0 {
@@ -395,7 +404,9 @@ func (s *Interference) Offender(v *Victim) *Found {
 // batch workload that hurts it most cut.
 func (s *Interference) blame(v *Victim) {
 	newest := v.Samples[len(v.Samples)-1]
-	spared, newlyCut, inVain := map[workload.ID]bool{}, false, 0
+	spared := map[workload.ID]bool{}
+	newlyCut := false
+	inVain := 0
 	for i := range s.Blames {
 		b := &s.Blames[i]
 		if b.Victim != v.ID {
@@ -408,15 +419,16 @@ func (s *Interference) blame(v *Victim) {
 				b.Well++
 			}
 		}
-		if trial := !b.Proven && !b.Cleared && b.Hurt+b.Well > 0 && s.At.Sub(b.Since) >= trialFor; trial && b.Well > b.Hurt {
+		if trial := !b.Proven && !b.Cleared && b.Hurt+b.Well > 0 &&
+			s.At.Sub(b.Since) >= trialFor; trial && b.Well > b.Hurt {
 			b.Proven, b.Until = true, b.Since.Add(cutFor)
-		} else if trial || !s.At.Before(b.Until) && b.Hurt > b.Well {
+		} else if trial || (!s.At.Before(b.Until) && b.Hurt > b.Well) {
 			b.Cleared = true
 		}
 		if b.Cleared {
 			inVain++
 		}
-		spared[b.Offender] = spared[b.Offender] || b.Cleared && s.At.Sub(b.Until) < clearedFor || s.At.Before(b.Until)
+		spared[b.Offender] = spared[b.Offender] || (b.Cleared && s.At.Sub(b.Until) < clearedFor) || s.At.Before(b.Until)
 		newlyCut = newlyCut || s.At.Sub(b.Since).Abs() < cutApart
 	}
 	if !v.Hurt || newlyCut || inVain >= mostInVain {
@@ -458,7 +470,9 @@ func (s *Interference) Narrow(in *Input, out *Outcome) {
 		if least := g.CPUs.Intersect(floors); !least.Empty() {
 			g.CPUs = least
 		}
-		g.Cut, g.For, g.Since = true, b.Victim, b.Since
+		g.Cut = true
+		g.For = b.Victim
+		g.Since = b.Since
 		g.Why = words.Because(words.ShareCut, b.Until.Sub(b.Since), string(b.Victim))
 	}
 }
@@ -521,7 +535,9 @@ func (s *Interference) harm(v *Victim) Harm {
 	if v.Hurt {
 		h.Why = append(h.Why, words.Because(words.ShareHurt, outliers, recent))
 		if x := s.Offender(v); x != nil {
-			h.By, h.Score, h.Samples = x.ID, x.Score, x.Samples
+			h.By = x.ID
+			h.Score = x.Score
+			h.Samples = x.Samples
 			h.Why = append(h.Why, words.Because(words.ShareOffender, string(x.ID), x.Score, x.Samples, leastScore))
 			if !x.Batch {
 				h.Why = append(h.Why, words.Because(words.ShareNotBatch, string(x.ID)))

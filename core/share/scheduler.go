@@ -234,7 +234,8 @@ func DecideScheduler(in SchedulerInput, was SchedulerState) (SchedulerDo, Schedu
 	}
 	do := now.decide(&in, ended)
 	now.Why = do.Why
-	if do.Verb == Load && now.Failures > 0 && now.End != nil { // until it has taken, what became of the one before is what is known
+	// until it has taken, what became of the one before is what is known
+	if do.Verb == Load && now.Failures > 0 && now.End != nil {
 		now.Why = words.Because(words.SchedulerAgain, now.End.String())
 	}
 	if do.Verb == Leave && seen.Loaded != "" {
@@ -316,7 +317,8 @@ func (s *SchedulerState) watch(in *SchedulerInput, ended bool) words.Reason {
 	t.Gap = max(t.Gap, in.Seen.Gap)
 	t.Worst = max(t.Worst, in.Wait)
 	if in.Wait > max(in.Most, t.Before+moreWait) {
-		if t.Over++; t.Over >= worse {
+		t.Over++
+		if t.Over >= worse {
 			t.Why = words.Because(words.SchedulerMoreWaits, in.Wait, t.Before)
 			return t.Why
 		}
@@ -325,14 +327,20 @@ func (s *SchedulerState) watch(in *SchedulerInput, ended bool) words.Reason {
 	}
 	if !in.At.Before(t.Until) || t.Began.After(in.At) {
 		t.Held, t.Ended = true, in.At
-		s.Trial, s.Upgrade, s.Chosen, s.Beside = nil, t, t.To, in.Seen.Newest
+		s.Trial = nil
+		s.Upgrade = t
+		s.Chosen = t.To
+		s.Beside = in.Seen.Newest
 	}
 	return words.Reason{}
 }
 
 // ended takes up that the kernel ended it.
 func (s *SchedulerState) ended(at time.Time, end *SchedulerEnd) {
-	s.Runs, s.Since, s.Ended, s.End = "", time.Time{}, at, end
+	s.Runs = ""
+	s.Since = time.Time{}
+	s.Ended = at
+	s.End = end
 	first := backOff
 	switch end.Kind {
 	case EndHotplug: // it is no fault of it; MostLoads bounds it
@@ -382,7 +390,9 @@ func (s SchedulerState) Refused(at time.Time, do SchedulerDo, text string, newes
 
 // Stopped is the state after homenode unloaded it.
 func (s SchedulerState) Stopped() SchedulerState {
-	s.Runs, s.Since, s.Trial = "", time.Time{}, nil
+	s.Runs = ""
+	s.Since = time.Time{}
+	s.Trial = nil
 	return s
 }
 

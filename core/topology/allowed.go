@@ -75,7 +75,8 @@ func (t *tree) allowedCgroup() (cpus *CPUSet, mems *NodeSet) {
 		switch options := "," + fields[3] + ","; {
 		case fields[2] == "cgroup2":
 			files = [2]string{"cpuset.cpus.effective", "cpuset.mems.effective"}
-		case fields[2] == "cpuset" || strings.Contains(options, ",cpuset,") && strings.Contains(options, ",noprefix,"):
+		case fields[2] == "cpuset" ||
+			(strings.Contains(options, ",cpuset,") && strings.Contains(options, ",noprefix,")):
 			files = [2]string{"cpus", "mems"}
 		case fields[2] == "cgroup" && strings.Contains(options, ",cpuset,"):
 			files = [2]string{"cpuset.cpus", "cpuset.mems"}

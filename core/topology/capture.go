@@ -185,7 +185,8 @@ func (c *capture) links(dir, class string, kept map[string]bool) {
 		if err != nil || !kept[t.lastFunction(dir+"/"+name)] {
 			continue
 		}
-		if class == "block" && slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == path.Base(path.Dir(target)) }) {
+		if class == "block" &&
+			slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == path.Base(path.Dir(target)) }) {
 			continue // a partition
 		}
 		if name = c.rename(class, name); name == "" {
@@ -205,7 +206,8 @@ func (c *capture) subsystems() {
 	for _, e := range entries {
 		target, err := fs.ReadLink(c.fsys, dir+"/"+e.Name())
 		_, rest, ok := strings.Cut(target, "devices/virtual/nvme-subsystem/")
-		if subsystem, disk, _ := strings.Cut(rest, "/"); err != nil || !ok || disk != e.Name() || !kernelNames["block"].MatchString(disk) {
+		if subsystem, disk, _ := strings.Cut(rest, "/"); err != nil || !ok || disk != e.Name() ||
+			!kernelNames["block"].MatchString(disk) {
 			continue
 		} else {
 			folder := "sys/devices/virtual/nvme-subsystem/" + subsystem
@@ -255,7 +257,8 @@ func shortLink(target, class, name string) string {
 		switch {
 		case part == "..":
 			up++
-		case part == "devices" || isPCIAddress(part) || root && strings.Contains(rest, ":") && isHex(strings.ReplaceAll(rest, ":", "")):
+		case part == "devices" || isPCIAddress(part) ||
+			(root && strings.Contains(rest, ":") && isHex(strings.ReplaceAll(rest, ":", ""))):
 			kept = append(kept, part)
 		}
 	}

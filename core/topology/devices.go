@@ -51,7 +51,9 @@ func readDevices(t *tree, h *Host) {
 			if d.Kind == "" {
 				d.Kind = kind
 			}
-			d.PCI, d.Node, d.Root = pci, node, root
+			d.PCI = pci
+			d.Node = node
+			d.Root = root
 			h.Devices = append(h.Devices, d)
 		}
 	}

@@ -88,7 +88,8 @@ func (x *hwlocReader) run() error {
 		}
 		switch tok := tok.(type) {
 		case xml.StartElement:
-			if depth++; depth > maxHwlocDepth {
+			depth++
+			if depth > maxHwlocDepth {
 				return fmt.Errorf("more than %d elements inside one another", maxHwlocDepth)
 			}
 			if err := x.start(tok.Name.Local, tok.Attr); err != nil {
@@ -124,7 +125,8 @@ func (x *hwlocReader) start(element string, a attributes) error {
 	case "distances2":
 		// Before hwloc 2.1 matrices had no name; kind 5 is "from the system, latency".
 		name := a.get("name")
-		if a.get("type") == "NUMANode" && x.matrix == nil && (name == "NUMALatency" || name == "" && a.get("kind") == "5") {
+		if a.get("type") == "NUMANode" && x.matrix == nil &&
+			(name == "NUMALatency" || (name == "" && a.get("kind") == "5")) {
 			x.matrix, x.inMatrix = &hwlocMatrix{byGP: a.get("indexing") == "gp"}, true
 		}
 	case "indexes":
@@ -216,7 +218,9 @@ func parseHwlocMask(mask string) (CPUSet, error) {
 func (x *hwlocReader) object(a attributes) (*hwlocObject, error) {
 	o := &hwlocObject{kind: a.get("type"), gp: a.get("gp_index")}
 	if n := len(x.stack); n > 0 {
-		o.cpus, o.pci, o.root = x.stack[n-1].cpus, x.stack[n-1].pci, x.stack[n-1].root
+		o.cpus = x.stack[n-1].cpus
+		o.pci = x.stack[n-1].pci
+		o.root = x.stack[n-1].root
 	}
 	index, err := a.number("os_index", MaxID, None)
 	if err != nil && (o.kind == "NUMANode" || o.kind == "PU") {

@@ -157,14 +157,13 @@ func compareDevices(t *testing.T, x, h *Host) {
 
 func ourFacts(h *Host) oracleFacts {
 	f := oracleFacts{"cpus": h.Online.String()}
-	var nodes, memory, cores, packages, llcs []string
+	var nodes, cores, packages, llcs []string
 	for _, n := range h.Nodes {
 		text := fmt.Sprintf("%d", n.ID)
 		if !n.CPUs.Empty() {
 			text += ":" + n.CPUs.String()
 		}
 		nodes = append(nodes, text)
-		memory = append(memory, fmt.Sprintf("%d:%d", n.ID, n.Memory))
 	}
 	for _, c := range h.Cores {
 		cores = append(cores, c.CPUs.String())

@@ -44,7 +44,6 @@ var syntheticKinds = map[string]string{
 }
 
 type syntheticSpec struct {
-	text      string
 	levels    []syntheticLevel
 	memory    KiB
 	special   KiB
@@ -88,7 +87,7 @@ func parseSynthetic(s string) (*syntheticSpec, error) {
 	if len(s) > maxSynthetic {
 		return nil, fmt.Errorf("more than %d characters", maxSynthetic)
 	}
-	spec := &syntheticSpec{text: s, memory: syntheticMemory, special: syntheticMemory, numbering: "block"}
+	spec := &syntheticSpec{memory: syntheticMemory, special: syntheticMemory, numbering: "block"}
 	seen := map[string]bool{}
 	for at := 0; ; {
 		at += len(s[at:]) - len(strings.TrimLeft(s[at:], " \t\n"))
@@ -201,7 +200,7 @@ func parseMemory(text string) (KiB, error) {
 	units := map[string]uint64{"KiB": 1, "KB": 1, "MiB": 1 << 10, "MB": 1 << 10, "GiB": 1 << 20, "GB": 1 << 20, "TiB": 1 << 30, "TB": 1 << 30}
 	unit, ok := units[strings.TrimPrefix(text, digits)]
 	n, err := strconv.ParseUint(digits, 10, 32)
-	if err != nil || !ok && text != "0" || n*unit > maxAmount>>10 {
+	if err != nil || (!ok && text != "0") || n*unit > maxAmount>>10 {
 		return 0, fmt.Errorf("size is %q; give a size up to 4096TiB, such as 64GiB, or 0", clip(text))
 	}
 	return KiB(n * unit), nil
@@ -221,7 +220,7 @@ func (spec *syntheticSpec) check() error {
 		switch {
 		case pu >= 0 && i > pu:
 			return fmt.Errorf("character %d: %s stands after pu, which holds nothing", l.at+1, l.name)
-		case core >= 0 && i > core && l.kind != "pu" && l.kind != "level" || l.kind == "level" && i > last:
+		case (core >= 0 && i > core && l.kind != "pu" && l.kind != "level") || (l.kind == "level" && i > last):
 			return fmt.Errorf("character %d: %s stands after core; a core is in one", l.at+1, l.name)
 		}
 	}
@@ -271,7 +270,9 @@ func (spec *syntheticSpec) build() *Host {
 		threads = spec.total("pu") / spec.total("core")
 	}
 	cpus := max(spec.total("pu"), spec.total("core"))
-	cores, nodes, packages := cpus/threads, spec.total("node"), spec.total("package")
+	cores := cpus / threads
+	nodes := spec.total("node")
+	packages := spec.total("package")
 	h := &Host{}
 	for i := range nodes {
 		h.Nodes = append(h.Nodes, Node{

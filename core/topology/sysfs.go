@@ -256,7 +256,9 @@ func settleClaims(t *tree, h *Host) {
 // memory reads MemTotal, MemFree and what can be reclaimed from nodeN/meminfo
 // ("Node 0 MemTotal: 1 kB", drivers/base/node.c) or /proc/meminfo.
 func (t *tree) memory(n *Node, file string) (ok bool, err error) {
-	n.Memory, n.Free, n.Reclaimable = None, None, None
+	n.Memory = None
+	n.Free = None
+	n.Reclaimable = None
 	text, ok, err := t.read(file)
 	if err != nil || !ok {
 		return false, err
@@ -352,7 +354,9 @@ func (t *tree) count(subject, file string) (int64, bool) {
 func readCores(t *tree, h *Host) error {
 	names := []string{"core_cpus_list", "thread_siblings_list", "core_cpus", "thread_siblings"}
 	packages := map[PackageID]CPUSet{}
-	seen, bare, spread := CPUSet{}, CPUSet{}, CPUSet{}
+	seen := CPUSet{}
+	bare := CPUSet{}
+	spread := CPUSet{}
 	unknown := 0
 	for cpu := range h.Online.All() {
 		if seen.Has(cpu) {
@@ -485,8 +489,10 @@ func (t *tree) llc(cpu CPUID) (best LLC, ok bool) {
 			continue
 		}
 		unified := kind != "Data"
-		if bestDir == "" || unified && !bestUnified || unified == bestUnified && int(level) > best.Level {
-			best, bestDir, bestUnified = LLC{Level: int(level), Size: None}, dir, unified
+		if bestDir == "" || (unified && !bestUnified) || (unified == bestUnified && int(level) > best.Level) {
+			best = LLC{Level: int(level), Size: None}
+			bestDir = dir
+			bestUnified = unified
 		}
 	}
 	if bestDir == "" {

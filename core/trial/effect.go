@@ -125,7 +125,9 @@ func Of(m *Metric, periods []Period, c Comparison, seed uint64) Effect {
 	case !used.logs:
 		e.Scale = Absolute
 	}
-	e.Of, e.Is, e.Blocks = used.of, used.is, len(used.d)
+	e.Of = used.of
+	e.Is = used.is
+	e.Blocks = len(used.d)
 	e.Noise = deviation(used.d)
 	back := func(x float64) float64 {
 		if e.Scale == Relative {

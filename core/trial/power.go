@@ -177,6 +177,8 @@ func normal(z float64) float64 { return math.Erfc(-z/math.Sqrt2) / 2 }
 // from 5 degrees of freedom on.
 func tQuantile(p, free float64) float64 {
 	z := math.Sqrt2 * math.Erfinv(2*p-1)
-	z3, z5, z7 := z*z*z, math.Pow(z, 5), math.Pow(z, 7)
+	z3 := z * z * z
+	z5 := math.Pow(z, 5)
+	z7 := math.Pow(z, 7)
 	return z + (z3+z)/(4*free) + (5*z5+16*z3+3*z)/(96*free*free) + (3*z7+19*z5+17*z3-15*z)/(384*free*free*free)
 }

@@ -11,7 +11,6 @@ package words
 import (
 	"bytes"
 	"encoding/json"
-	"slices"
 	"strings"
 )
 
@@ -85,11 +84,6 @@ func (r Reason) String() string {
 // Equal reports whether two reasons say the same: values of the same code that make the
 // same sentence are the same.
 func (r Reason) Equal(other Reason) bool { return r.Code == other.Code && r.String() == other.String() }
-
-// Has reports whether one of the reasons has the code.
-func Has(reasons []Reason, code Code) bool {
-	return slices.ContainsFunc(reasons, func(r Reason) bool { return r.Code == code })
-}
 
 // Sentences is reasons in words.
 func Sentences(reasons []Reason) []string {

@@ -46,7 +46,8 @@ var (
 func Shell(word string) string {
 	word = Printable(word)
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_@%+=:,./-", r)
+		return (r >= 'a' && r <= 'z') || (r >= 'A' && r <= 'Z') || (r >= '0' && r <= '9') ||
+			strings.ContainsRune("_@%+=:,./-", r)
 	}
 	if word != "" && strings.TrimFunc(word, plain) == "" {
 		return word

@@ -154,7 +154,8 @@ func member(all []Named, pid int, of Lineage) []ID {
 		var found []ID
 		for k := range all {
 			n := &all[k]
-			if (n.Cgroup == of.Cgroup || n.Cgroup == "" || of.Cgroup == "") && slices.ContainsFunc(n.Processes, func(p Process) bool { return p.PID == of.PIDs[i] }) {
+			if (n.Cgroup == of.Cgroup || n.Cgroup == "" || of.Cgroup == "") &&
+				slices.ContainsFunc(n.Processes, func(p Process) bool { return p.PID == of.PIDs[i] }) {
 				found = append(found, n.ID)
 			}
 		}
@@ -174,7 +175,8 @@ func within(cgroup, above string) bool {
 // inCgroup finds what has the cgroup, else what the cgroup is a part of, else what is in it.
 func inCgroup(all []Named, name string) []ID {
 	asked := path.Clean("/" + name)
-	for _, mount := range []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup"} { // of a hybrid hierarchy, of a plain one
+	// of a hybrid hierarchy, of a plain one
+	for _, mount := range []string{"/sys/fs/cgroup/unified", "/sys/fs/cgroup"} {
 		if below, ok := strings.CutPrefix(asked, mount); ok && (below == "" || below[0] == '/') {
 			asked = path.Clean("/" + below)
 			break

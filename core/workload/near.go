@@ -161,7 +161,8 @@ func NewNear(device, process, service, policy string) (n Near, err error) {
 			continue
 		}
 		given++
-		if len(x.name) > 256 || !writable(x.name) || strings.ContainsFunc(x.name, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		if len(x.name) > 256 || !writable(x.name) ||
+			strings.ContainsFunc(x.name, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
 			return n, fmt.Errorf("%s %q: want a name without blanks and commas", x.key, x.name)
 		}
 	}
@@ -180,7 +181,8 @@ func NewNear(device, process, service, policy string) (n Near, err error) {
 
 // writable reports whether XML and JSON hold a text as it is.
 func writable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
+	return utf8.ValidString(s) &&
+		!strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) && !unicode.IsSpace(r) })
 }
 
 // String is the wish as ParseNear reads it.

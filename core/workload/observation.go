@@ -239,7 +239,8 @@ func same[T comparable](a, b []T) bool {
 
 func sameThreads(a, b []Thread) bool {
 	return len(a) == len(b) && (a == nil) == (b == nil) && (len(a) == 0 || &a[0] == &b[0] || slices.EqualFunc(a, b, func(t, u Thread) bool {
-		return t.Process == u.Process && t.TID == u.TID && t.Use == u.Use && t.Scans == u.Scans && t.CPUs.Equal(u.CPUs) && same(t.Faults, u.Faults)
+		return t.Process == u.Process && t.TID == u.TID && t.Use == u.Use && t.Scans == u.Scans &&
+			t.CPUs.Equal(u.CPUs) && same(t.Faults, u.Faults)
 	}))
 }
 

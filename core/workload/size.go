@@ -17,7 +17,7 @@ func ParseSize(text string) (topology.KiB, error) {
 		return 0, nil
 	}
 	n, err := humanize.ParseBytes(text)
-	if _, bare := strconv.ParseFloat(text, 64); err != nil || n > 1<<60 || bare == nil && n > 0 {
+	if _, bare := strconv.ParseFloat(text, 64); err != nil || n > 1<<60 || (bare == nil && n > 0) {
 		return 0, fmt.Errorf("%q; want a number with a unit, such as 16GiB", text)
 	}
 	return topology.KiB((n + 1023) / 1024), nil

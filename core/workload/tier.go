@@ -100,5 +100,5 @@ func (t Tier) Of(class Class) Tier {
 // Important reports whether batch work is taken back when work of a tier and class waits:
 // what has no tier is important when it is dedicated.
 func (t Tier) Important(class Class) bool {
-	return t == OnlineStrict || t == Online || t == "" && class == Dedicated
+	return t == OnlineStrict || t == Online || (t == "" && class == Dedicated)
 }

@@ -39,12 +39,10 @@ func hog(threads string) error {
 	return nil
 }
 
-var spun uint64
-
 func spin() {
 	for i := uint64(0); ; i++ {
 		if i&0xfffff == 0 {
-			spun += i // keeps the loop
+			runtime.KeepAlive(i) // keeps the loop
 		}
 	}
 }

@@ -110,7 +110,7 @@ func systemdPackage(t *T) {
 func filesOnDisk() map[string]string {
 	not := []string{"/proc", "/sys", "/dev", "/run", "/tmp", "/e2e", "/var/lib/dpkg", "/var/log", "/var/cache/ldconfig", "/etc/ld.so.cache"}
 	r := map[string]string{}
-	filepath.WalkDir("/", func(path string, d fs.DirEntry, err error) error {
+	filepath.WalkDir("/", func(path string, d fs.DirEntry, _ error) error {
 		if slices.Contains(not, path) {
 			if d != nil && d.IsDir() {
 				return fs.SkipDir

@@ -34,7 +34,6 @@ type walkerSpec struct {
 	hot     int    // with whole: so many visits to its hot part after each page
 	wait    bool   // touches no page of its buffer before the order to fill it
 	sleep   string // length of a rest; "" is the walker's own
-	at      set    // CPUs to start with; 0 means all
 	netns   bool   // in a network namespace of its own
 	// terminal: it has no cgroup of its own, and is the shell of this terminal.
 	terminal *os.File

@@ -27,7 +27,7 @@ func (d *Driver) rebindsAlways() bool {
 	if n, _ := fmt.Sscanf(string(text), "%d.%d", &major, &minor); err != nil || n != 2 {
 		return false
 	}
-	return major < 6 || major == 6 && minor < 2
+	return major < 6 || (major == 6 && minor < 2)
 }
 
 // mayAttach returns an error when turning a controller on or off for the children of a cgroup

@@ -15,6 +15,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 // The kernel takes the mmap lock of every process in a cgroup, for writing, while a write of
@@ -388,10 +389,8 @@ func (d *Driver) ownCgroup() (string, error) {
 
 // unified is the cgroup v2 of a process, of its file cgroup.
 func unified(text []byte) (string, error) {
-	for line := range strings.Lines(string(text)) {
-		if at, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			return at, nil
-		}
+	if at := proc.Cgroup(text); at != "" {
+		return at, nil
 	}
 	return "", fmt.Errorf("no cgroup v2 in %q", text)
 }

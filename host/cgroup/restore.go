@@ -25,11 +25,7 @@ const (
 // Restore puts Old of each entry back and reads back that it stands. Entries of one
 // cgroup have to come in the reverse of the order in which they were changed.
 func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
-	errs := make([]error, len(entries))
-	for i, e := range entries {
-		errs[i] = d.restore(ctx, e)
-	}
-	return errs
+	return plan.Each(ctx, entries, d.restore)
 }
 
 func (d *Driver) restore(ctx context.Context, entry plan.Entry) error {

@@ -101,7 +101,7 @@ func wantedValue(step *plan.Step) (plan.SettingKind, error) {
 	if !kind.IsCgroupFile() || step.Target.Cgroup == "/" {
 		return "", fmt.Errorf("cgroup %s: it has no %q that homenode sets", step.Target.Cgroup, step.Target.File)
 	}
-	if step.To == "" && kind != plan.IOMax || strings.ContainsAny(step.To, "\n") {
+	if (step.To == "" && kind != plan.IOMax) || strings.ContainsAny(step.To, "\n") {
 		return "", fmt.Errorf("cgroup %s: %s to %q: want one line", step.Target.Cgroup, kind, step.To)
 	}
 	return kind, nil

@@ -199,7 +199,7 @@ func (l *Log) Next() (Record, error) {
 		}
 		out, err := l.r.Next()
 		var other *SchemaError
-		if err == io.EOF || errors.As(err, &other) && !l.begun && len(l.names) > 1 {
+		if err == io.EOF || (errors.As(err, &other) && !l.begun && len(l.names) > 1) {
 			l.torn = l.torn || l.r.Torn()
 			if err := l.Close(); err != nil {
 				return out, err

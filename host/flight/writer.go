@@ -182,7 +182,9 @@ func (w *Writer) end() error {
 		return nil
 	}
 	err := errors.Join(w.zip.Close(), w.file.Close())
-	w.zip, w.file, w.counter = nil, nil, nil
+	w.zip = nil
+	w.file = nil
+	w.counter = nil
 	return err
 }
 

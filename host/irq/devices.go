@@ -25,7 +25,7 @@ func (d *Driver) Devices(ctx context.Context, h *topology.Host) ([]irq.Device, e
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		if dev.Kind != topology.NIC && dev.Kind != topology.NVMe || dev.Node == topology.None {
+		if (dev.Kind != topology.NIC && dev.Kind != topology.NVMe) || dev.Node == topology.None {
 			continue
 		}
 		// A function may have several network devices; its interrupts are theirs together.
@@ -84,7 +84,7 @@ func (d *Driver) interrupts(pci string) ([]irq.Interrupt, error) {
 		}
 		// One line of handlers, with commas (kernel/irq/irqdesc.c, actions_show).
 		actions, err := d.files.Read("sys/kernel/irq/" + name + "/actions")
-		if err == nil && strings.TrimSpace(actions) == "" || absent(err) {
+		if (err == nil && strings.TrimSpace(actions) == "") || absent(err) {
 			continue
 		}
 		if err != nil {

@@ -224,11 +224,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) e
 
 // Restore puts Old of each entry back and reads back that it stands.
 func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
-	errs := make([]error, len(entries))
-	for i, e := range entries {
-		errs[i] = d.restore(ctx, e)
-	}
-	return errs
+	return plan.Each(ctx, entries, d.restore)
 }
 
 func (d *Driver) restore(ctx context.Context, entry plan.Entry) error {

@@ -124,6 +124,7 @@ func (w *Watch) cells(g *guest.Observed, h *topology.Host, silent error) []workl
 			ID: specs[k].ID, Name: fmt.Sprintf("%s/cell%d", g.Name, k), Process: g.Process, Cgroups: cgroups(g.Process, g.Run), Running: g.Running,
 			Part: &workload.Part{Of: guest.ID(g.Name), VCPUs: cell.VCPUs, Memory: g.Asked[k]}, Driver: InGuest,
 			Caps: workload.Caps{Rebinds: true, NextStart: next != nil}, Spec: &specs[k], CPUs: home.CPUs, Mems: home.Home, Alone: alone,
+			MovedBy: "homenode vm move " + g.Name,
 		}
 		if g.Running {
 			c.Home = &home
@@ -165,6 +166,7 @@ func (w *Watch) claim(g *guest.Observed, h *topology.Host, silent error) workloa
 	c := workload.Claim{
 		ID: spec.ID, Name: g.Name, Process: g.Process, Cgroups: cgroups(g.Process, g.Run), Running: g.Running,
 		Driver: InGuest, Caps: caps(g), Spec: &spec, Mems: g.BoundNodes, Alone: w.alone(g, silent),
+		MovedBy: "homenode vm move " + g.Name,
 	}
 	if g.UUID != "" {
 		c.Also = []string{g.UUID}
@@ -178,13 +180,16 @@ func (w *Watch) claim(g *guest.Observed, h *topology.Host, silent error) workloa
 		c.Home, c.Fixed = &home, true
 	case dedicated:
 		c.Holds = append(c.Holds, home)
-	case g.Running && g.Manual == "" && g.Placed && !h.Online.SubsetOf(g.BoundCPUs): // else it is bound to nothing, or by others
+	case g.Running && g.Manual == "" && g.Placed &&
+		!h.Online.SubsetOf(g.BoundCPUs): // else it is bound to nothing, or by others
 		c.Home = &home
 	}
 	// What cannot be asked about now stays where it is.
-	c.Fixed = c.Fixed || silent != nil && g.Manual == ""
+	c.Fixed = c.Fixed || (silent != nil && g.Manual == "")
 	if g.Composed.Floats() && g.Manual == "" { // what it has its cells have; the rest is its emulator
-		c.Caps, c.Home, c.Fixed = workload.Caps{}, nil, false
+		c.Caps = workload.Caps{}
+		c.Home = nil
+		c.Fixed = false
 		if c.Holds = append(slices.Clone(g.Apart), nextHolds(g)...); c.Alone.None() {
 			c.Alone = words.Because(words.GuestInCells, len(g.Home.Cells), string(guest.CellID(g.Name, 0)))
 		}
@@ -201,7 +206,8 @@ func (w *Watch) claim(g *guest.Observed, h *topology.Host, silent error) workloa
 func wide(g *guest.Observed) words.Reason {
 	home, d := g.Home.Placement, g.Defined
 	switch {
-	case !g.Running || g.Manual != "" || !g.Placed || g.SeesNodes || home.Class != workload.Shared || home.Home.Len() < 2:
+	case !g.Running || g.Manual != "" || !g.Placed || g.SeesNodes || home.Class != workload.Shared ||
+		home.Home.Len() < 2:
 		return words.Reason{}
 	case d != nil && d.Composed.Floats():
 		return words.Because(words.GuestWideNext, home.Home, len(d.Home.Cells))
@@ -259,7 +265,7 @@ func next(g *guest.Observed, alone words.Reason) *workload.Next {
 // nextHolds is what is kept for a guest that runs and comes to other CPUs of its own at
 // its next start; what floats finds its room then.
 func nextHolds(g *guest.Observed) []plan.Placement {
-	if !g.Running || g.Defined == nil || g.Defined.BoundCPUs.Equal(g.BoundCPUs) && g.Defined.Home.SameApart(&g.Home) {
+	if !g.Running || g.Defined == nil || (g.Defined.BoundCPUs.Equal(g.BoundCPUs) && g.Defined.Home.SameApart(&g.Home)) {
 		return nil
 	}
 	s := g.Guest
@@ -321,7 +327,7 @@ func (w *Watch) Refresh(ctx context.Context) error {
 		return nil
 	}
 	err := w.Look(ctx)
-	if err == nil || w.o.Manage == Every || w.o.Running != nil && w.o.Running() {
+	if err == nil || w.o.Manage == Every || (w.o.Running != nil && w.o.Running()) {
 		return err
 	}
 	w.mu.Lock()

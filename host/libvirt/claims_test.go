@@ -52,6 +52,9 @@ func brief(c workload.Claim) string {
 	}
 	if c.Fixed {
 		b.WriteString(" fixed")
+		if c.Driver == InGuest && c.MovedBy == "" {
+			b.WriteString(" and no command that moves it")
+		}
 	}
 	if !c.Alone.None() {
 		fmt.Fprintf(&b, " alone=%s", c.Alone.Code)

@@ -177,7 +177,8 @@ func explain(op string, err error) error {
 	case e.Name == "org.freedesktop.DBus.Error.AccessDenied" || e.Name == "org.freedesktop.DBus.Error.AuthFailed",
 		strings.Contains(text, "access denied") || strings.Contains(text, "authentication"):
 		return fmt.Errorf("%s: %w: %s", op, fs.ErrPermission, text)
-	case e.Name == "org.freedesktop.DBus.Error.UnknownObject" || strings.Contains(text, "Domain not found") || strings.Contains(text, "no domain with matching"),
+	case e.Name == "org.freedesktop.DBus.Error.UnknownObject" || strings.Contains(text, "Domain not found") ||
+		strings.Contains(text, "no domain with matching"),
 		strings.Contains(text, "domain is not running"):
 		return fmt.Errorf("%s: %w", op, gone(text))
 	case strings.Contains(text, "Failed to connect socket") || strings.Contains(text, "failed to connect"):

@@ -136,7 +136,8 @@ func (w *Watch) edit(d *domain.Document, cell int, next string, mark *domain.Mar
 	if n.Near != nil {
 		mark.Near = *n.Near
 	}
-	if pinned := len(n.Pins) > 0; !mark.Composed && (pinned != (mark.Class == workload.Dedicated) || !pinned && len(n.VCPUs) > 0) {
+	if pinned := len(n.Pins) > 0; !mark.Composed &&
+		(pinned != (mark.Class == workload.Dedicated) || (!pinned && len(n.VCPUs) > 0)) {
 		return fmt.Errorf("it is %s, and %q is no next start for that", mark.Class, next)
 	}
 	w.mu.Lock()

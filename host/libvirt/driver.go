@@ -311,7 +311,7 @@ func (w *Watch) Present(e plan.Entry) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	k := w.known[a.name]
-	if w.last != nil || !w.looked || k != nil && k.unread != "" { // nobody knows
+	if w.last != nil || !w.looked || (k != nil && k.unread != "") { // nobody knows
 		return nil
 	}
 	if k != nil {

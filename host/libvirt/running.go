@@ -52,7 +52,7 @@ func (w *Watch) open(ctx context.Context, name string, run int) (*target, error)
 	if t.live, err = c.xml(ctx, t.path, 0); err != nil {
 		return nil, fmt.Errorf("guest %q: %w", name, err)
 	}
-	if have := t.live.Run(); have == 0 || run > 0 && have != run {
+	if have := t.live.Run(); have == 0 || (run > 0 && have != run) {
 		return nil, fmt.Errorf("guest %q: %w", name, gone("that run of it has ended"))
 	}
 	return t, nil
@@ -325,7 +325,8 @@ func (c *Client) pin(ctx context.Context, path dbus.ObjectPath, t domain.Thread,
 	switch t.Kind {
 	case domain.VCPU:
 		err := c.call(ctx, path, domainIface+".PinVcpu", nil, t.ID, cpuMap(cpus), affectLive)
-		if t.Off && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, ErrUnavailable) {
+		if t.Off && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) &&
+			!errors.Is(err, ErrUnavailable) {
 			return nil // not every driver of libvirt pins one that is not there yet; the next look finds it when it is
 		}
 		return err

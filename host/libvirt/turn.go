@@ -79,7 +79,8 @@ func (w *Watch) unlock() {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.sharing--; w.sharing == 0 {
+	w.sharing--
+	if w.sharing == 0 {
 		w.held.Close()
 	}
 }

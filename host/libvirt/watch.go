@@ -207,7 +207,9 @@ func (w *Watch) noteSignal(s *dbus.Signal) bool {
 	switch {
 	case s.Sender == busName && s.Name == busName+".NameOwnerChanged" && len(s.Body) == 3: // the service went, or came
 		w.owner, _ = s.Body[2].(string)
-		w.lost, w.retry, w.fails = w.o.Now(), time.Time{}, 0
+		w.lost = w.o.Now()
+		w.retry = time.Time{}
+		w.fails = 0
 		return true
 	case s.Sender != w.owner:
 		return false
@@ -295,7 +297,9 @@ func (w *Watch) look(ctx context.Context, now time.Time) error {
 		case gone:
 			delete(w.known, name)
 		case k != nil:
-			fresh.at, fresh.stale, fresh.signals = begun, k.signals != was.signals, k.signals
+			fresh.at = begun
+			fresh.stale = k.signals != was.signals
+			fresh.signals = k.signals
 			*k = fresh
 		}
 		w.mu.Unlock()
@@ -325,7 +329,9 @@ func (w *Watch) update(all map[string]state, now time.Time) map[string]known {
 		if !k.at.After(w.lost) || k.state != s.state || k.vcpus != s.vcpus || again[name] {
 			k.stale = true
 		}
-		k.state, k.vcpus, k.rss = s.state, s.vcpus, s.rss
+		k.state = s.state
+		k.vcpus = s.vcpus
+		k.rss = s.rss
 		if s.disks != nil {
 			k.disks = s.disks
 		}
@@ -381,71 +387,6 @@ func (w *Watch) oldest(now time.Time) map[string]bool {
 		out[name] = true
 	}
 	return out
-}
-
-// state is what the statistics tell of one guest.
-type state struct {
-	state int32 // virDomainState
-	vcpus uint32
-	rss   topology.KiB
-	disks map[string]uint64 // nil where that was not asked, or not told
-}
-
-// record is the statistics of one guest.
-type record struct {
-	Name  string
-	Stats map[string]dbus.Variant
-}
-
-// disksWithin bounds how long a look waits to be told of disks: they may wait for the next time.
-const disksWithin = 2 * time.Second
-
-// disks adds what the disks of the guests have read and written. Only of those that run: of
-// others libvirt opens the images itself (src/qemu/qemu_driver.c), and one on a server that is gone
-// never answers.
-func (c *Client) disks(ctx context.Context, all map[string]state) {
-	ctx, cancel := context.WithTimeout(ctx, disksWithin)
-	defer cancel()
-	var records []record
-	if c.call(ctx, c.path, connectIface+".GetAllDomainStats", &records, statsBlock, statsActive|statsNoWait) != nil {
-		return
-	}
-	for _, r := range records {
-		s, there := all[r.Name]
-		eachDisk(r.Stats, func(name string, of func(string) (uint64, bool)) {
-			read, knows := of("rd.bytes")
-			written, both := of("wr.bytes")
-			if !knows || !both {
-				return
-			}
-			if s.disks == nil {
-				s.disks = map[string]uint64{}
-			}
-			s.disks[name] = read + written
-		})
-		if there {
-			all[r.Name] = s
-		}
-	}
-}
-
-// states is all guests, running or not, in one call.
-func (c *Client) states(ctx context.Context) (map[string]state, error) {
-	var records []record
-	if err := c.call(ctx, c.path, connectIface+".GetAllDomainStats", &records, statsState|statsBalloon|statsVCPU, statsNoWait); err != nil {
-		return nil, err
-	}
-	out := make(map[string]state, len(records))
-	for _, r := range records {
-		var s state
-		s.state, _ = r.Stats["state.state"].Value().(int32)
-		s.vcpus, _ = r.Stats["vcpu.current"].Value().(uint32)
-		if v, ok := r.Stats["balloon.rss"].Value().(uint64); ok && v < 1<<50 {
-			s.rss = topology.KiB(v)
-		}
-		out[r.Name] = s
-	}
-	return out, nil
 }
 
 // read reads the XML of one guest, in as few calls as tell all; gone says that it

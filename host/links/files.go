@@ -161,7 +161,7 @@ func mountID(fdinfo string) string {
 func mountType(mountinfo, id, at string) string {
 	found := ""
 	for _, m := range proc.Mountinfo([]byte(mountinfo)) {
-		if id != "" && m.ID != id || id == "" && m.Point != at {
+		if (id != "" && m.ID != id) || (id == "" && m.Point != at) {
 			continue
 		}
 		if found == "" || strings.HasPrefix(m.Type, "fuse") {

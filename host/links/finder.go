@@ -255,7 +255,8 @@ func ifOf(text string) string {
 }
 
 func (r *round) tap(g *gathered, name string) {
-	if name == "" || slices.ContainsFunc(g.taps, func(l workload.Link) bool { return strings.HasPrefix(l.Evidence, "tap "+name+" ") }) {
+	if name == "" ||
+		slices.ContainsFunc(g.taps, func(l workload.Link) bool { return strings.HasPrefix(l.Evidence, "tap "+name+" ") }) {
 		return
 	}
 	way := r.net.way(name)
@@ -279,7 +280,8 @@ func (r *round) vfio(g *gathered, to string) {
 		slices.Sort(functions)
 	}
 	for _, pci := range functions {
-		if slices.ContainsFunc(r.host.Devices, func(d topology.Device) bool { return d.PCI == pci }) { // bridges of the group are not
+		// bridges of the group are not
+		if slices.ContainsFunc(r.host.Devices, func(d topology.Device) bool { return d.PCI == pci }) {
 			g.add(r.link(workload.ByVFIO, pci, to, pci))
 		}
 	}
@@ -293,7 +295,8 @@ func (r *round) blocks(g *gathered, o *workload.Observation) {
 			// A disk and what lies on it are both counted: only disks are taken.
 			for _, number := range slices.Sorted(maps.Keys(counted)) {
 				on := disks(r.files, r.host, number)
-				if target, err := r.files.link("sys/dev/block/" + number); err == nil && len(on) == 1 && path.Base(target) == on[0] {
+				if target, err := r.files.link("sys/dev/block/" + number); err == nil && len(on) == 1 &&
+					path.Base(target) == on[0] {
 					l := r.link(workload.ByBlock, on[0], "io.stat of its cgroup", on[0])
 					l.Bytes, l.Counted = counted[number], true
 					g.add(l)

@@ -89,7 +89,8 @@ func (n *network) down(name string, seen map[string]bool) []string {
 		return nil
 	}
 	slices.Sort(entries)
-	if active, err := n.read(netDir + "/" + name + "/bonding/active_slave"); err == nil && active != "" { // the others of a bond rest
+	// the others of a bond rest
+	if active, err := n.read(netDir + "/" + name + "/bonding/active_slave"); err == nil && active != "" {
 		if w := n.down(active, seen); w != nil {
 			return append([]string{name}, w...)
 		}

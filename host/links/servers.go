@@ -157,7 +157,7 @@ func (r *round) findServers() {
 	order := append(slices.Sorted(maps.Keys(r.servers)), slices.Sorted(maps.Keys(here))...)
 	asked, theirs := map[int]bool{}, 0
 	for _, pid := range order {
-		if asked[pid] || r.named[pid] > 1 && r.servers[pid] == nil {
+		if asked[pid] || (r.named[pid] > 1 && r.servers[pid] == nil) {
 			continue
 		}
 		if asked[pid] = true; len(asked) > mostNamed+len(r.servers) {
@@ -165,7 +165,8 @@ func (r *round) findServers() {
 		}
 		r.named[pid]++
 		name, err := r.files.read(fmt.Sprintf("proc/%d/comm", pid))
-		if delete(r.servers, pid); err != nil || !slices.Contains(serving, name) {
+		delete(r.servers, pid)
+		if err != nil || !slices.Contains(serving, name) {
 			continue
 		}
 		s := r.serverAt(pid)

@@ -58,7 +58,8 @@ func (p *pod) apart(c *container) bool {
 		}
 	}
 	value, _, _ := p.annotation(keyClass, c)
-	return value == string(workload.Dedicated) && p.may(workload.MayBeDedicated) && p.guaranteed(&c.has) && c.has.whole() > 0
+	return value == string(workload.Dedicated) && p.may(workload.MayBeDedicated) && p.guaranteed(&c.has) &&
+		c.has.whole() > 0
 }
 
 // may reports whether a grant of the operator allows a wish to the author of a pod.
@@ -129,7 +130,7 @@ func (o *Options) spec(g *group) (w wanted) {
 			}
 		}
 	}
-	w.Given = w.CPUs > 0 && w.Memory > 0 || w.Class == workload.Dedicated
+	w.Given = (w.CPUs > 0 && w.Memory > 0) || w.Class == workload.Dedicated
 	if w.Class == workload.Dedicated {
 		w.CPUs = max(1, w.CPUs)
 	}
@@ -158,7 +159,9 @@ func (g *group) resources() (has resources) {
 	}
 	if r := &g.pod.resources; !g.own && !g.pod.mixed() { // the kubelet knows of containers that are still to come
 		if r.cpus() > 0 && (!g.pod.resized || has.cpus() == 0) {
-			has.shares, has.quota, has.period = r.shares, r.quota, r.period
+			has.shares = r.shares
+			has.quota = r.quota
+			has.period = r.period
 		}
 		if r.memory > 0 && (!g.pod.resized || has.memory == 0) {
 			has.memory = r.memory
@@ -290,7 +293,7 @@ func unknownOf(annotations map[string]string) (u unknown) {
 	var names []string
 	for full := range annotations {
 		base, rest, scoped := strings.Cut(strings.TrimPrefix(full, prefix), ".container")
-		if !slices.Contains(keys, base) || scoped && len(rest) < 2 {
+		if !slices.Contains(keys, base) || (scoped && len(rest) < 2) {
 			names = append(names, full)
 		}
 	}

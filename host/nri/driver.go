@@ -150,7 +150,7 @@ func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 // olds is what the runtime is to be told of entries of one kind that were put back.
 func (d *Driver) olds(entries []plan.Entry, kind plan.SettingKind, errs []error) (want []told) {
 	for i, e := range entries {
-		if e.Kind != kind || errs != nil && errs[i] != nil {
+		if e.Kind != kind || (errs != nil && errs[i] != nil) {
 			continue
 		}
 		old := e.Old

@@ -12,6 +12,7 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -163,7 +164,7 @@ func TestWordsBookNoMemory(t *testing.T) {
 		}
 		n.scans(3)
 		for _, p := range attackers {
-			if reasons := n.decisionOf(workload.ID(p.Namespace + "/" + p.Name)); words.Has(reasons, words.CountsAsUsed) {
+			if reasons := n.decisionOf(workload.ID(p.Namespace + "/" + p.Name)); wordstest.Has(reasons, words.Reason{Code: words.CountsAsUsed}) {
 				told++
 			}
 		}

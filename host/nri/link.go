@@ -48,7 +48,7 @@ func takesUnasked(runtime, version string) bool {
 	if n, _ := fmt.Sscanf(version, "v%d.%d.%d", &major, &minor, &patch); n != 3 || runtime != "containerd" {
 		return false
 	}
-	return major > 0 || minor > 12 || minor == 12 && patch >= 1
+	return major > 0 || minor > 12 || (minor == 12 && patch >= 1)
 }
 
 // link is a connection to a runtime.

@@ -224,7 +224,8 @@ func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, con
 	for id, in := range pods {
 		for _, c := range in.containers { // one that was seen is seen, also while the host is looked at
 			if was := p.pods[id]; was != nil {
-				c.seen = c.started && slices.ContainsFunc(was.containers, func(x *container) bool { return x.id == c.id && x.seen })
+				c.seen = c.started &&
+					slices.ContainsFunc(was.containers, func(x *container) bool { return x.id == c.id && x.seen })
 			}
 		}
 	}
@@ -311,7 +312,8 @@ func (p *Plugin) unchosen(c *container, wrote map[setting]plan.Entry) {
 			continue
 		}
 		if e, ok := wrote[setting{kind, c.cgroup}]; ok {
-			if now, err := p.files.read(c.cgroup, string(kind)); err == nil && e.Ours(plan.Setting{Kind: kind, Path: c.cgroup, Value: now}) {
+			if now, err := p.files.read(c.cgroup, string(kind)); err == nil &&
+				e.Ours(plan.Setting{Kind: kind, Path: c.cgroup, Value: now}) {
 				*set = e.Old
 				continue
 			}
@@ -355,7 +357,9 @@ func (p *Plugin) RunPodSandbox(_ context.Context, s *api.PodSandbox) error {
 func (p *Plugin) podNow(s *api.PodSandbox) *pod {
 	now := p.o.grant(podOf(s))
 	if was := p.pods[now.id]; was != nil {
-		now.containers, now.resized, now.told = was.containers, was.resized, was.told
+		now.containers = was.containers
+		now.resized = was.resized
+		now.told = was.told
 		if now.resources == (resources{}) || now.told {
 			now.resources = was.resources
 		}
@@ -372,7 +376,9 @@ func (p *Plugin) UpdatePodSandbox(_ context.Context, s *api.PodSandbox, _, r *ap
 	defer p.change()()
 	in := p.podNow(s)
 	if now := resourcesOf(r); now != (resources{}) {
-		in.resources, in.resized, in.told = now, false, true
+		in.resources = now
+		in.resized = false
+		in.told = true
 	}
 	return nil
 }
@@ -432,7 +438,7 @@ func (p *Plugin) learn(s *api.PodSandbox, one *container) (w want, alone bool) {
 	now := p.now()
 	defer p.change()()
 	in := p.podNow(s)
-	in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x.id == one.id || x.stopped && x.name == one.name })
+	in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x.id == one.id || (x.stopped && x.name == one.name) })
 	in.containers = append(in.containers, one)
 	g := in.groupOf(one)
 	wanted := p.o.spec(&g)

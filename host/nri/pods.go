@@ -236,7 +236,7 @@ func slicePath(slice string) string {
 	}
 	out := "/"
 	for i := 0; i <= len(name); i++ {
-		if i == len(name) || name[i] == '-' && i > 0 {
+		if i == len(name) || (name[i] == '-' && i > 0) {
 			out = path.Join(out, name[:i]+".slice")
 		}
 	}
@@ -268,7 +268,7 @@ func (p *pod) groups() []group {
 			whole.containers = append(whole.containers, c)
 		}
 	}
-	if len(whole.containers) > 0 || len(p.containers) > 0 && !apart { // between two containers it keeps its home
+	if len(whole.containers) > 0 || (len(p.containers) > 0 && !apart) { // between two containers it keeps its home
 		out = slices.Insert(out, 0, whole)
 	}
 	return out
@@ -333,7 +333,7 @@ func unique(pods map[string]*pod) {
 	for _, p := range pods {
 		p.name, _, _ = strings.Cut(p.name, "~")
 		was := first[p.name]
-		if was == nil || p.live() && !was.live() || p.live() == was.live() && p.id < was.id {
+		if was == nil || (p.live() && !was.live()) || (p.live() == was.live() && p.id < was.id) {
 			first[p.name] = p
 		}
 	}

@@ -36,7 +36,8 @@ func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 		for _, g := range p.groups(in) {
 			known[g.id] = true
 			p.begun(&g)
-			if _, placed := now.Home(g.id); len(g.containers) == 0 && (g.own || !placed) { // its home is held; nothing can be done to it yet
+			// its home is held; nothing can be done to it yet
+			if _, placed := now.Home(g.id); len(g.containers) == 0 && (g.own || !placed) {
 				continue
 			}
 			c, trouble := p.claim(&g, &now, wrote)
@@ -70,7 +71,7 @@ func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 	}
 	// What its runtime has not told of: a sandbox that is being made, a container that has not
 	// started. A runtime that has no pods may not be the one that has these.
-	if !p.synced && p.expected() || len(p.pods) > 0 {
+	if (!p.synced && p.expected()) || len(p.pods) > 0 {
 		out = append(out, workload.Claim{Cgroups: []string{"kubepods*", "kubelet-kubepods*", "cri-containerd-*", "crio-*"}, Alone: words.Because(words.ContainerUnknown)})
 	}
 	return out, problems
@@ -83,7 +84,7 @@ func (p *Plugin) begun(g *group) {
 		return
 	}
 	g.containers = slices.DeleteFunc(slices.Clone(g.containers), func(c *container) bool {
-		return !c.seen || c.cgroup != "" && p.files.object(c.cgroup) == ""
+		return !c.seen || (c.cgroup != "" && p.files.object(c.cgroup) == "")
 	})
 }
 
@@ -195,7 +196,8 @@ func (p *Plugin) began(c *container, wrote map[setting]plan.Entry) (b workload.B
 		}
 		return set.String()
 	}
-	if b.CPUs, b.Mems = stands(plan.CgroupCPUs, c.given.cpus), stands(plan.CgroupMems, c.given.mems); b.CPUs != "" || b.Mems != "" {
+	if b.CPUs, b.Mems = stands(plan.CgroupCPUs, c.given.cpus), stands(plan.CgroupMems, c.given.mems); b.CPUs != "" ||
+		b.Mems != "" {
 		b.Object = p.files.object(c.cgroup)
 	}
 	return b

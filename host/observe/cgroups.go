@@ -162,12 +162,12 @@ var ofTerminals = []string{"session-", "tmux-spawn-", "vte-spawn-"}
 // path, which its inode tells (kernfs gives every folder another), begins anew.
 func (o *Observer) leafAt(cgroup, dir string, inode uint64) *leaf {
 	l := o.leaves[cgroup]
-	if l == nil || l.inode != inode && inode != 0 {
+	if l == nil || (l.inode != inode && inode != 0) {
 		base := path.Base(cgroup)
 		l = &leaf{path: cgroup, dir: dir, inode: inode, usage: -1}
 		l.owner, l.owned = workload.CgroupOwner(cgroup)
 		l.shared = cgroup == "" || cgroup == "/" ||
-			strings.HasSuffix(base, ".scope") && slices.ContainsFunc(ofTerminals, func(prefix string) bool { return strings.HasPrefix(base, prefix) })
+			(strings.HasSuffix(base, ".scope") && slices.ContainsFunc(ofTerminals, func(prefix string) bool { return strings.HasPrefix(base, prefix) }))
 		o.leaves[cgroup] = l
 	}
 	l.look = o.look
@@ -278,7 +278,9 @@ func (o *Observer) readLeaf(l *leaf) {
 			return
 		}
 	}
-	l.procs, l.procsAt, l.procsIn = l.procs[:0], o.now, 0
+	l.procs = l.procs[:0]
+	l.procsAt = o.now
+	l.procsIn = 0
 	if l.hasStat {
 		l.procsIn = l.charged
 	}
@@ -318,7 +320,9 @@ func (o *Observer) readLeafFiles(l *leaf) {
 		if usage, ok := parseCPUStat(b); ok {
 			if window := o.now.Sub(l.usageAt); !l.usageAt.IsZero() && l.usage >= 0 && window >= shortWindow {
 				l.use = max(0, float64(usage-l.usage)/float64(window))
-				l.usage, l.usageAt, l.window = usage, o.now, window
+				l.usage = usage
+				l.usageAt = o.now
+				l.window = window
 			} else if l.usageAt.IsZero() {
 				l.usage, l.usageAt = usage, o.now
 			}
@@ -338,7 +342,7 @@ func (o *Observer) readLeafFiles(l *leaf) {
 // readCpuset reads what the cgroup may use. Where the cpuset controller is not on
 // for a cgroup, that of the nearest one above holds.
 func (o *Observer) readCpuset(l *leaf) {
-	if l.cpusAt == o.look || o.now.Sub(l.cpusetAt) < cpusetEvery && !o.cpusChanged {
+	if l.cpusAt == o.look || (o.now.Sub(l.cpusetAt) < cpusetEvery && !o.cpusChanged) {
 		return
 	}
 	l.cpusAt, l.cpusetAt = o.look, o.now

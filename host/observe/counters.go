@@ -78,7 +78,10 @@ type access struct {
 
 // forget drops what was counted: memory or CPUs are others now.
 func (a *access) forget() {
-	a.local, a.remote, a.over, a.figure = 0, 0, 0, workload.Accesses{}
+	a.local = 0
+	a.remote = 0
+	a.over = 0
+	a.figure = workload.Accesses{}
 	if a.count != nil {
 		a.count.overChange = true
 	}
@@ -118,7 +121,10 @@ func (o *Observer) findPair() {
 // nextPair drops the first n pairs and takes the first of the rest that opens.
 func (o *Observer) nextPair(n int) {
 	c := &o.counters
-	c.usable, c.all, c.spent, c.failed = false, 0, 0, 0
+	c.usable = false
+	c.all = 0
+	c.spent = 0
+	c.failed = 0
 	for c.pairs = c.pairs[n:]; len(c.pairs) > 0; c.pairs = c.pairs[1:] {
 		k, err := c.opener.Cgroup("", nil, &c.pairs[0])
 		if err == nil {
@@ -208,10 +214,12 @@ func (o *Observer) startCounting(w *work) {
 		// A CPU that went off a moment ago refuses too; the same again and again is a kernel
 		// that does not count cgroups (perf_event mounted as a v1 hierarchy).
 		w.access.countedAt = o.now
-		if c.failed++; c.failed >= 3 && c.all == 0 {
+		c.failed++
+		if c.failed >= 3 && c.all == 0 {
 			why := o.reason(err)
 			o.closeCounters()
-			if o.nextPair(1); !c.usable {
+			o.nextPair(1)
+			if !c.usable {
 				c.why = "by cgroup: " + why
 			}
 		}
@@ -233,7 +241,9 @@ func (o *Observer) stopCounting(w *work) {
 		k.Close()
 		o.counters.files -= 2 * k.cpus.Len()
 		w.access.count, w.access.countedAt = nil, o.now
-		w.access.local, w.access.remote, w.access.over = 0, 0, 0
+		w.access.local = 0
+		w.access.remote = 0
+		w.access.over = 0
 	}
 }
 
@@ -256,12 +266,15 @@ func (o *Observer) readCounter(w *work, use float64) {
 		return
 	}
 	local, remote := c.pairs[0].Split(first, second)
-	a.local, a.remote, a.over = a.local+local, a.remote+remote, a.over+window
+	a.local += local
+	a.remote += remote
+	a.over += window
 	c.all, c.spent = c.all+first+second, c.spent+use*window.Seconds()
 	if c.all == 0 && c.spent > countNothing {
 		why := c.pairs[0].Name + " opens and counts nothing"
 		o.closeCounters()
-		if o.nextPair(1); !c.usable {
+		o.nextPair(1)
+		if !c.usable {
 			c.why = why
 		}
 		return
@@ -275,7 +288,9 @@ func (o *Observer) readCounter(w *work, use float64) {
 	default:
 		a.figure = workload.Accesses{} // so few that it does not matter where they go
 	}
-	a.local, a.remote, a.over = 0, 0, 0
+	a.local = 0
+	a.remote = 0
+	a.over = 0
 }
 
 // closeCounters gives every descriptor of workloads back.

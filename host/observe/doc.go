@@ -52,10 +52,9 @@
 //
 // A look reads, per leaf, its list of processes, cpu.stat and memory.numa_stat, and
 // two cpuset files if it is reported; per process of a leaf that is neither small nor
-// quiet, its CPU clock, and its stat if that has moved; per thread of a busy multi-threaded process, its stat. The dear file
-// is numa_maps: the kernel walks the page tables under the mmap lock to write it. First
-// readings, the largest processes first, and later ones have budgets of time (firstShare,
-// mapsShare). docs/design/observe.md has the figures.
+// quiet, its CPU clock, and its stat if that has moved; per thread of a busy multi-threaded process, its stat. The dear
+// file is numa_maps: the kernel walks the page tables under the mmap lock to write it. First readings, the largest
+// processes first, and later ones have budgets of time (firstShare, mapsShare). docs/design/observe.md has the figures.
 //
 // # What hangs
 //

@@ -37,6 +37,20 @@ func FuzzNUMAStat(f *testing.F) {
 	})
 }
 
+// memory returns all memory of the maps, and its anonymous part.
+func (m *numaMaps) memory() (all, anon byNode) {
+	anon.addAll(m.anon)
+	anon.addAll(m.hugeAnon)
+	all.addAll(anon)
+	for _, f := range m.files {
+		all.add(int(f.node), f.kib)
+	}
+	for _, s := range m.shared {
+		all.add(int(s.file.node), s.file.kib)
+	}
+	return all, anon
+}
+
 func FuzzNUMAMaps(f *testing.F) {
 	f.Add([]byte("565215fa5000 default file=/usr/bin/head anon=1 dirty=1 active=0 N0=1 kernelpagesize_kB=4\n7f00 weighted interleave:0-1 anon=3 mapmax=2 N0=1 N1=2 kernelpagesize_kB=4"))
 	f.Add([]byte("7f10 prefer (many):0-1 file=/dev/hugepages/x huge dirty=512 N1=512 kernelpagesize_kB=2048\n\n7f20\n7f30 bind:1\n"))

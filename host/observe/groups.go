@@ -128,7 +128,9 @@ func (o *Observer) readTasks() bool {
 		if !g.at.IsZero() && o.now.Sub(g.at) < groupsEvery {
 			break
 		}
-		g.at, g.tasks, read = o.now, g.tasks[:0], true
+		g.at = o.now
+		g.tasks = g.tasks[:0]
+		read = true
 		// What runs on the CPUs of a group counts there too, whosever it is.
 		if b, err := o.files.read(g.dir+"/cpus_list", o.buf); err != nil || len(bytes.TrimSpace(b)) > 0 {
 			continue
@@ -176,7 +178,8 @@ func (o *Observer) assignGroups(reported []*work) {
 			if g.of == nil || t.w == g.of {
 				continue
 			}
-			if strangers--; ok || strangers < 0 || !o.hasThread(g.of, tid) {
+			strangers--
+			if ok || strangers < 0 || !o.hasThread(g.of, tid) {
 				g.of = nil
 			}
 		}
@@ -190,7 +193,8 @@ func (o *Observer) assignGroups(reported []*work) {
 		if all[w] == 0 || float64(has[w]) < groupCover*float64(all[w]) {
 			own = nil
 		}
-		if slices.Sort(own); !slices.Equal(own, w.grouped.dirs) {
+		slices.Sort(own)
+		if !slices.Equal(own, w.grouped.dirs) {
 			w.grouped = grouped{dirs: own}
 		}
 	}
@@ -211,7 +215,10 @@ func (o *Observer) hasThread(w *work, tid int) bool {
 // wait: what the others count until then is not lost.
 func (o *Observer) readGrouped(g *grouped) int {
 	var local, total uint64
-	files, locals, totals, whole := 0, 0, 0, true
+	files := 0
+	locals := 0
+	totals := 0
+	whole := true
 	for _, dir := range g.dirs {
 		domains, _, err := o.files.subdirs(dir+"/mon_data", nil)
 		whole = whole && err == nil
@@ -245,7 +252,11 @@ func (o *Observer) readGrouped(g *grouped) int {
 	if !whole || files == 0 {
 		return max(files, 1)
 	}
-	g.local, g.total, g.files, g.at, g.overChange = local, total, files, o.now, false
+	g.local = local
+	g.total = total
+	g.files = files
+	g.at = o.now
+	g.overChange = false
 	if before.files != files || before.overChange || local < before.local || total < before.total {
 		return files
 	}

@@ -52,7 +52,9 @@ func (o *Observer) readHinting() {
 	if !h.at.IsZero() && o.now.Sub(h.at) < hintsEvery {
 		return
 	}
-	h.at, h.on, h.share = o.now, false, -1
+	h.at = o.now
+	h.on = false
+	h.share = -1
 	b, err := o.files.read("proc/sys/kernel/numa_balancing", o.buf)
 	mode, ok := proc.Number(bytes.TrimSpace(b))
 	switch {
@@ -99,7 +101,8 @@ func (o *Observer) readHints(reported []*work) {
 		o.hinting.why = "there is one node"
 		return
 	}
-	if o.readHinting(); !o.hinting.on {
+	o.readHinting()
+	if !o.hinting.on {
 		return
 	}
 	var due []*work
@@ -173,7 +176,7 @@ func (o *Observer) faulted(dir string, h *hints) bool {
 	})
 	grown := !h.known || faults > h.faults
 	h.faults, h.known = faults, has
-	return !has || grown && faults > 0
+	return !has || (grown && faults > 0)
 }
 
 // threadID is a thread of a workload.

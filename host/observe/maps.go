@@ -172,7 +172,7 @@ func (o *Observer) mapsDue(reported []*work) []toRead {
 				continue
 			case p.mapsStale:
 				t.order = afterMove
-			case p.mapsAt.IsZero() && (o.onlyMapsTell(w, p) || p == w.largest() && !w.anyRead()):
+			case p.mapsAt.IsZero() && (o.onlyMapsTell(w, p) || (p == w.largest() && !w.anyRead())):
 				t.order, t.credit = neverRead, &m.firstCredit
 			case p.mapsAt.IsZero() || o.mapsOld(w, p):
 				t.order, t.credit = readBefore, &m.credit
@@ -196,7 +196,7 @@ func (o *Observer) mapsDue(reported []*work) []toRead {
 
 // moved reports whether numa_maps of p has not been read since its pages were moved.
 func (p *process) moved() bool {
-	return p.mapsStale || p.reading != nil && p.reading.wasStale
+	return p.mapsStale || (p.reading != nil && p.reading.wasStale)
 }
 
 // onlyMapsTell reports whether nothing but numa_maps tells where the memory of p lies.
@@ -268,7 +268,12 @@ func (o *Observer) readMapsOf(w *work, p *process, patience time.Duration) time.
 	}
 	p.unasked = false
 	r.call, p.reading = call, r
-	p.mapsAt, p.mapsStale, p.mapsRSS, p.mapsIn, p.mapsCost, p.mapsClock = o.now, false, p.rss, w.leaf.charged, 0, p.clock
+	p.mapsAt = o.now
+	p.mapsStale = false
+	p.mapsRSS = p.rss
+	p.mapsIn = w.leaf.charged
+	p.mapsCost = 0
+	p.mapsClock = p.clock
 	if call.Wait(patience) {
 		o.take(p)
 		p.mapsCost = o.opts.Now().Sub(began)
@@ -347,7 +352,9 @@ func (o *Observer) takeSlow() {
 // take takes over what a reading that is back has brought.
 func (o *Observer) take(p *process) {
 	r := p.reading
-	p.reading, p.silent, p.tookLast = nil, false, r.took
+	p.reading = nil
+	p.silent = false
+	p.tookLast = r.took
 	if bug := r.call.Bug(); bug != nil {
 		r.err = bug
 	}
@@ -355,10 +362,14 @@ func (o *Observer) take(p *process) {
 		// Kernels without CONFIG_NUMA have no such file; a process that has ended is
 		// not there in the next look. What was read before says nothing of now: after a
 		// move of pages it would have them moved again.
-		p.maps, p.mapsErr, p.mapsStale = nil, r.err, p.mapsStale || r.wasStale
+		p.maps = nil
+		p.mapsErr = r.err
+		p.mapsStale = p.mapsStale || r.wasStale
 		return
 	}
-	p.maps, p.mapsErr, p.pssAnon = r.maps, nil, r.pssAnon
+	p.maps = r.maps
+	p.mapsErr = nil
+	p.pssAnon = r.pssAnon
 }
 
 // parsePssAnon reads Pss_Anon of smaps_rollup (Linux 5.4): anonymous memory with

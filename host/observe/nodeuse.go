@@ -97,7 +97,9 @@ func (o *Observer) pressure() []workload.Pressure {
 
 // sources says which sources there are here, best first.
 func (o *Observer) sources() []workload.SourceStatus {
-	c, h, t := &o.counters, &o.hinting, &o.traffic
+	c := &o.counters
+	h := &o.hinting
+	t := &o.traffic
 	say := func(s workload.Source, used bool, text, why string) workload.SourceStatus {
 		if !used {
 			text = why

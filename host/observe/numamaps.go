@@ -55,20 +55,6 @@ type policyMemory struct {
 	kib    topology.KiB
 }
 
-// memory is all of it, and its anonymous part.
-func (m *numaMaps) memory() (all, anon byNode) {
-	anon.addAll(m.anon)
-	anon.addAll(m.hugeAnon)
-	all.addAll(anon)
-	for _, f := range m.files {
-		all.add(int(f.node), f.kib)
-	}
-	for _, s := range m.shared {
-		all.add(int(s.file.node), s.file.kib)
-	}
-	return all, anon
-}
-
 // mapsParser reads numa_maps files one after the other, reusing its buffers.
 type mapsParser struct {
 	lines *bufio.Reader

@@ -32,7 +32,9 @@ func (s numaStat) resident() byNode {
 // parseNUMAStat reads memory.numa_stat: lines "anon N0=4096 N1=0", in bytes.
 // It reuses the slices of into. It is false when there is no line "anon".
 func parseNUMAStat(b []byte, into *numaStat) bool {
-	into.anon, into.mapped, into.shmem = into.anon[:0], into.mapped[:0], into.shmem[:0]
+	into.anon = into.anon[:0]
+	into.mapped = into.mapped[:0]
+	into.shmem = into.shmem[:0]
 	found := false
 	for len(b) > 0 {
 		line := b

@@ -56,12 +56,16 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		MemoryUnread: o.unread(w),
 	}
 	if w.kind == workload.InCgroup {
-		obs.Waited, obs.WaitedFrom, obs.Throttled = w.leaf.waited, w.leaf.waitedFrom, w.leaf.throttledShare
+		obs.Waited = w.leaf.waited
+		obs.WaitedFrom = w.leaf.waitedFrom
+		obs.Throttled = w.leaf.throttledShare
 	}
 	if obs.WaitedFrom == "" && w.signal.delayed && obs.Throttled == 0 {
 		obs.Waited, obs.WaitedFrom = w.signal.delay, workload.Schedstat
 	}
-	obs.Executed, obs.Slices, obs.Vhost = w.signal.executed, w.slicing.now, w.vhost.Vhost
+	obs.Executed = w.signal.executed
+	obs.Slices = w.slicing.now
+	obs.Vhost = w.vhost.Vhost
 	if w.ran == nil {
 		obs.RanOn, obs.RanOnFrom = o.allowedShares(cpus), workload.AllowedSet
 	}
@@ -69,8 +73,8 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		obs.Processes = append(obs.Processes, workload.Process{PID: p.pid, Start: p.start})
 		obs.Threads += p.threads
 		obs.Unanswered = obs.Unanswered || p.silent || p.unasked
-		obs.Unasked = obs.Unasked || p.unasked && !p.silent
-		obs.MemoryMoved = obs.MemoryMoved || p.moved() && o.onlyMapsTell(w, p)
+		obs.Unasked = obs.Unasked || (p.unasked && !p.silent)
+		obs.MemoryMoved = obs.MemoryMoved || (p.moved() && o.onlyMapsTell(w, p))
 		if w.isNew {
 			w.cpuTicks += p.ticks
 		} else {

@@ -369,7 +369,7 @@ func (o *Observer) allowWorkloads() {
 			}
 		}
 	}
-	if cpus.Empty() || mems.Empty() || cpus.Equal(o.host.Allowed) && mems.Equal(o.host.AllowedMems) {
+	if cpus.Empty() || mems.Empty() || (cpus.Equal(o.host.Allowed) && mems.Equal(o.host.AllowedMems)) {
 		return
 	}
 	h := *o.host

@@ -132,7 +132,8 @@ func (o *Observer) hidden() bool {
 	}
 	b, _ := o.files.read("proc/self/mountinfo", o.buf)
 	for line := range bytes.Lines(b) {
-		if bytes.Contains(line, []byte(" /proc ")) && bytes.Contains(line, []byte(" - proc ")) && bytes.Contains(line, []byte("hidepid=")) {
+		if bytes.Contains(line, []byte(" /proc ")) && bytes.Contains(line, []byte(" - proc ")) &&
+			bytes.Contains(line, []byte("hidepid=")) {
 			return true
 		}
 	}
@@ -171,7 +172,9 @@ func (o *Observer) process(pid int) *process {
 	}
 	p.renew(o.look)
 	if window := o.now.Sub(p.seen); window >= shortWindow {
-		p.use, p.window, p.seen = 0, window, o.now
+		p.use = 0
+		p.window = window
+		p.seen = o.now
 	}
 	return p
 }
@@ -232,7 +235,9 @@ func (o *Observer) readProcess(pid int, clock time.Duration) *process {
 	}
 	p.renew(o.look)
 	p.readAt, p.clock = o.now, clock
-	p.ppid, p.threads, p.cpu = s.Parent, s.Threads, s.CPU
+	p.ppid = s.Parent
+	p.threads = s.Threads
+	p.cpu = s.CPU
 	p.shell = s.Terminal != 0 && s.Session == pid && shells[p.comm]
 	p.rss = topology.KiB(s.RSS) * o.opts.PageSize
 	switch window := o.now.Sub(p.seen); {
@@ -269,7 +274,10 @@ func (o *Observer) readStatus(p *process) {
 		return
 	}
 	s := proc.ParseStatus(b)
-	p.huge, p.uid, p.statusAt, p.statusClock = s.Huge, s.UID, o.now, p.clock
+	p.huge = s.Huge
+	p.uid = s.UID
+	p.statusAt = o.now
+	p.statusClock = p.clock
 	p.mems = o.nodeSet(s.Mems)
 }
 
@@ -289,5 +297,7 @@ func ticksDuration(ticks uint64) time.Duration {
 // renew takes a process over into a look as it was.
 func (p *process) renew(look uint64) {
 	p.look, p.delta = look, 0
-	p.child, p.sibling, p.sum = nil, nil, amount{}
+	p.child = nil
+	p.sibling = nil
+	p.sum = amount{}
 }

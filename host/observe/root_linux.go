@@ -37,7 +37,8 @@ func (r root) reader() files {
 	}
 }
 
-// rootReader reads with system calls. The machine's files change in place, as the kernel's do. It belongs to one Observer, whose looks are serial.
+// rootReader reads with system calls. The machine's files change in place, as the kernel's do. It belongs to one
+// Observer, whose looks are serial.
 type rootReader struct {
 	prefix    string
 	live      bool

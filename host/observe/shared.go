@@ -65,7 +65,7 @@ var errRead = errors.New("all is read")
 // parseMapsLine reads "start-end perms offset dev inode path" (proc_pid_maps(5)); file is
 // from dev on.
 func parseMapsLine(line []byte) (start uint64, file []byte, ok bool) {
-	from, rest, ok := bytes.Cut(line, []byte{'-'})
+	from, rest, _ := bytes.Cut(line, []byte{'-'})
 	start, err := strconv.ParseUint(string(from), 16, 64)
 	for range 3 {
 		if _, rest, ok = bytes.Cut(rest, []byte{' '}); !ok {
@@ -195,7 +195,8 @@ func (o *Observer) mayJoin(w, to *work) bool {
 // memory; nil for none.
 func (o *Observer) joined(p *process) *process {
 	j := p.joins
-	if j != nil && (o.procs[j.pid] != j || j.leaf != p.leaf || j.look != o.look || j.joins != nil || o.isRegistered(p)) {
+	if j != nil &&
+		(o.procs[j.pid] != j || j.leaf != p.leaf || j.look != o.look || j.joins != nil || o.isRegistered(p)) {
 		p.joins, j = nil, nil
 	}
 	return j

@@ -59,7 +59,9 @@ type signal struct {
 
 // begin says what is read in a look.
 func (s *signals) begin(with *control.Attention) {
-	s.psi, s.whyPSI, s.before = false, "", len(s.watched) > 0
+	s.psi = false
+	s.whyPSI = ""
+	s.before = len(s.watched) > 0
 	s.watched = nil
 	if with.Waits {
 		s.watched = with.Watched
@@ -69,7 +71,9 @@ func (s *signals) begin(with *control.Attention) {
 // readSignals reads of the watched workloads what nothing else has told.
 func (o *Observer) readSignals(reported []*work) {
 	s := &o.signals
-	s.delayed, s.counted, s.left = 0, 0, 0
+	s.delayed = 0
+	s.counted = 0
+	s.left = 0
 	if len(s.watched) == 0 && !s.before {
 		return
 	}
@@ -110,10 +114,14 @@ func (o *Observer) readDelays(w *work) int {
 			rests *= 1 - min(1, float64(r.waited-was)/window)
 		}
 	})
-	if o.signals.nothing = files > 0 && len(now) == 0; o.signals.nothing { // nobody ever ran: CONFIG_SCHED_INFO is off, all are 0
+	// nobody ever ran: CONFIG_SCHED_INFO is off, all are 0
+	if o.signals.nothing = files > 0 && len(now) == 0; o.signals.nothing {
 		return files
 	}
-	s.delays, s.delay, s.delayed, s.delaysAt = now, 1-rests, before != nil && len(now) > 0, o.now
+	s.delays = now
+	s.delay = 1 - rests
+	s.delayed = before != nil && len(now) > 0
+	s.delaysAt = o.now
 	return max(files, 1)
 }
 
@@ -156,7 +164,7 @@ func (o *Observer) readCycles(w *work) {
 	}
 	g.executed.Cycles += cycles
 	g.executed.Instructions += instructions
-	if s.worked = s.worked || cycles > 0 && instructions > 0; !s.worked {
+	if s.worked = s.worked || (cycles > 0 && instructions > 0); !s.worked {
 		if s.empty += o.use(w) * window.Seconds(); s.empty > countNothing {
 			s.usable, s.why = false, perf.Executed.Name+" open and count nothing"
 			for _, each := range o.works {
@@ -182,12 +190,15 @@ func (o *Observer) startCycles(w *work) {
 		s.failed = 0
 		s.files += 2 * len(cpus)
 		s.counted++
-		g.cycles, g.cpus, g.cyclesAt = k, w.leaf.cpus, o.now
+		g.cycles = k
+		g.cpus = w.leaf.cpus
+		g.cyclesAt = o.now
 	case o.leafGone(w.leaf):
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		s.left++
 	default:
-		if s.failed++; s.failed >= 3 && !s.worked { // see startCounting
+		s.failed++
+		if s.failed >= 3 && !s.worked { // see startCounting
 			s.usable, s.why = false, "by cgroup: "+o.reason(err)
 		}
 	}
@@ -211,11 +222,16 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 		return workload.SourceStatus{Source: source, Used: used, Text: text}
 	}
 	const nobody = "no important workload that shares CPUs with batch work was seen"
-	whyPSI, whyThrottled, whyDelay, why := s.whyPSI, "", "cpu.pressure tells", s.why
+	whyPSI := s.whyPSI
+	whyThrottled := ""
+	whyDelay := "cpu.pressure tells"
+	why := s.why
 	switch {
 	case !o.with.Waits:
 		whyPSI = "not asked for: sharing is off, or share.max_wait is 0"
-		whyThrottled, whyDelay, why = whyPSI, whyPSI, whyPSI
+		whyThrottled = whyPSI
+		whyDelay = whyPSI
+		why = whyPSI
 	case o.top == "":
 		whyThrottled = "workloads are processes here: there is no cgroup v2 with the cpuset controller"
 		whyPSI = whyThrottled

@@ -64,13 +64,17 @@ func (o *Observer) readSlicesOf(w *work) int {
 			return
 		}
 		d := ran{r.ran - was.ran, r.waited - was.waited, r.slices - was.slices}
-		sum.ran, sum.waited, sum.slices = sum.ran+d.ran, sum.waited+d.waited, sum.slices+d.slices
+		sum.ran += d.ran
+		sum.waited += d.waited
+		sum.slices += d.slices
 		if float64(d.ran) >= busyThread*float64(window) {
 			busyThreads++
 			asleep += max(0, 1-float64(d.ran+d.waited)/float64(window))
 		}
 	})
-	s.before, s.at, s.now = now, o.now, workload.Slices{}
+	s.before = now
+	s.at = o.now
+	s.now = workload.Slices{}
 	if first || sum.slices == 0 || window <= 0 {
 		return max(files, 1)
 	}
@@ -161,7 +165,8 @@ func (o *Observer) addVhost(v *vhost, tid, cpu int, ticks uint64) {
 	}
 }
 
-// readKernelVhost looks at those threads of the kernel that carry the packets and blocks of a process, before Linux 6.4.
+// readKernelVhost looks at those threads of the kernel that carry the packets and blocks of a process, before Linux
+// 6.4.
 func (o *Observer) readKernelVhost(w *work, p *process) {
 	for tid := range o.vhosts[p.pid] {
 		b, err := o.files.record(proc.File(tid, "stat"), o.buf)

@@ -52,7 +52,9 @@ func (o *Observer) readThreads(reported []*work) {
 // readRan adds to w where the threads of p ran since they were last looked at, and
 // returns how many files that took.
 func (o *Observer) readRan(w *work, p *process) int {
-	before, beforeTicks, known := p.seenTicks, p.ranTicks, !p.ranAt.IsZero()
+	before := p.seenTicks
+	beforeTicks := p.ranTicks
+	known := !p.ranAt.IsZero()
 	p.ranAt, p.ranTicks = o.now, p.ticks
 	// A workload is looked at with all its processes and threads: what was not there
 	// the last time began since, and all its time is of this window.
@@ -300,7 +302,7 @@ func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
 			if !m.cpus.SubsetOf(union) {
 				union = union.Union(m.cpus)
 			}
-			if base.SubsetOf(m.cpus) || o.expects(w.expected, online) || w.root != nil && o.inherited(p, online) {
+			if base.SubsetOf(m.cpus) || o.expects(w.expected, online) || (w.root != nil && o.inherited(p, online)) {
 				continue
 			}
 			if narrow == 0 {
@@ -326,7 +328,8 @@ func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
 
 // expects reports whether CPUs are a set that homenode gave, as far as those run.
 func (o *Observer) expects(given []topology.CPUSet, cpus topology.CPUSet) bool {
-	return !cpus.Empty() && slices.ContainsFunc(given, func(x topology.CPUSet) bool { return x.Intersect(o.host.Online).Equal(cpus) })
+	return !cpus.Empty() &&
+		slices.ContainsFunc(given, func(x topology.CPUSet) bool { return x.Intersect(o.host.Online).Equal(cpus) })
 }
 
 // inherited reports whether CPUs are those that homenode gave to a workload that an ancestor

@@ -109,7 +109,7 @@ func (o *Observer) packageNodes(cpu int) []int {
 	}
 	var out []int
 	for _, n := range o.host.Nodes {
-		if int(n.ID) == own || pkg != topology.None && n.Package == pkg && n.Memory != 0 {
+		if int(n.ID) == own || (pkg != topology.None && n.Package == pkg && n.Memory != 0) {
 			out = append(out, int(n.ID))
 		}
 	}

@@ -139,7 +139,9 @@ func (o *Observer) parentIn(l *leaf, p *process) *process {
 
 // settleMode decides whether the leaf is one workload, several or too small.
 func (o *Observer) settleMode(l *leaf, roots []*process) {
-	total, bigTrees, keptTrees := o.leafAmount(l), 0, 0
+	total := o.leafAmount(l)
+	bigTrees := 0
+	keptTrees := 0
 	for _, r := range roots {
 		sum(r, false)
 		if o.joined(r) != nil {

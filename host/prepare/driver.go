@@ -218,7 +218,8 @@ var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]{1,247}\.(service|scope)$`
 
 // stoppable reports whether a step names a unit that may be stopped.
 func stoppable(step plan.Step) error {
-	if unit := step.Target.Host; step.Target.Kind != workload.InHost || !unitName.MatchString(unit) || strings.HasPrefix(unit, "init.") {
+	if unit := step.Target.Host; step.Target.Kind != workload.InHost || !unitName.MatchString(unit) ||
+		strings.HasPrefix(unit, "init.") {
 		return fmt.Errorf("%s: %q on a %s is no service or scope", step.Workload, unit, step.Target.Kind)
 	}
 	return nil
@@ -254,11 +255,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) e
 
 // Restore puts Old of each entry back and reads back that it stands.
 func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
-	errs := make([]error, len(entries))
-	for i, e := range entries {
-		errs[i] = d.restore(ctx, e)
-	}
-	return errs
+	return plan.Each(ctx, entries, d.restore)
 }
 
 func (d *Driver) restore(ctx context.Context, entry plan.Entry) error {
@@ -349,7 +346,7 @@ func (d *Driver) followed(ctx context.Context, s setting, value string) error {
 	file := cgroupFile(s.path)
 	for until := time.Now().Add(d.follow); ; {
 		have, err := d.files.Read(file)
-		if err == nil && s.same(have, value) || value == "" && errors.Is(err, fs.ErrNotExist) {
+		if (err == nil && s.same(have, value)) || (value == "" && errors.Is(err, fs.ErrNotExist)) {
 			return nil // systemd turns the controller off where nothing needs it
 		}
 		if time.Now().After(until) {

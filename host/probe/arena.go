@@ -112,7 +112,8 @@ func (s *session) goNear(node topology.NodeID) error {
 	to := position(h, node)
 	for _, n := range s.plan.NodeCPUs {
 		from := position(h, n.Node)
-		if from < 0 || to < 0 || from >= len(h.Distances) || to >= len(h.Distances[from]) || h.Distances[from][to] == topology.None {
+		if from < 0 || to < 0 || from >= len(h.Distances) || to >= len(h.Distances[from]) ||
+			h.Distances[from][to] == topology.None {
 			continue
 		}
 		if d := h.Distances[from][to]; d < distance {

@@ -132,11 +132,12 @@ func (s *session) pair(q *partner, a, b topology.CPUID, home topology.NodeID) (f
 		took, reject := since(&w)
 		if !ok {
 			reject = "timed out"
-			if late++; late == 3 {
+			late++
+			if late == 3 {
 				return measure.Sample{}, measure.ErrStopped
 			}
 		}
-		return measure.Sample{X: float64(took.Nanoseconds()) / trips / 2, Seconds: took.Seconds(), Reject: reject}, nil
+		return measure.Sample{X: float64(took.Nanoseconds()) / trips / 2, Reject: reject}, nil
 	}, c2cRule, 1, nil)[measure.Cell{}]
 	if len(res.Accepted) < measure.MinUseful {
 		return 0, false

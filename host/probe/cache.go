@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/google/renameio/v2"
 
 	"github.com/homenode/homenode/core/measure"
 )
@@ -18,7 +21,7 @@ type Cache struct{ Dir string }
 
 func (c Cache) file(fingerprint string) string {
 	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+		if (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') {
 			return r
 		}
 		return '-'
@@ -62,13 +65,14 @@ func (c Cache) Keep(d *measure.Document) (string, error) {
 		return "", fmt.Errorf("keep the measurement: %w", err)
 	}
 	name := c.file(d.Host.Fingerprint)
-	f, err := os.CreateTemp(c.Dir, "new-*")
-	if err != nil {
-		return "", fmt.Errorf("keep the measurement: %w", err)
+	var text bytes.Buffer
+	err := d.Write(&text)
+	if err == nil {
+		// Other users may go by it: it holds nothing but the machine.
+		mode := renameio.WithStaticPermissions(0o644)
+		err = renameio.WriteFile(name, text.Bytes(), 0o644, renameio.WithTempDir(c.Dir), mode)
 	}
-	defer os.Remove(f.Name())
-	// Other users may go by it: it holds nothing but the machine.
-	if err := errors.Join(d.Write(f), f.Chmod(0o644), f.Sync(), f.Close(), os.Rename(f.Name(), name)); err != nil {
+	if err != nil {
 		return "", fmt.Errorf("keep the measurement: %w", err)
 	}
 	return name, nil

@@ -122,7 +122,7 @@ func (s *session) chase(a *arena, n int) measure.Sample {
 	case preempted:
 		s.streak++
 	}
-	return measure.Sample{X: float64(took.Nanoseconds()) / float64(n), Seconds: took.Seconds(), Reject: reject}
+	return measure.Sample{X: float64(took.Nanoseconds()) / float64(n), Reject: reject}
 }
 
 func (s *session) count(reject string) {

@@ -25,9 +25,13 @@ func cgroupRoom(root fs.FS) int64 {
 		var base, limit, use string
 		switch {
 		case fields[1] == "":
-			base, limit, use = "sys/fs/cgroup", "memory.max", "memory.current"
+			base = "sys/fs/cgroup"
+			limit = "memory.max"
+			use = "memory.current"
 		case fields[1] == "memory":
-			base, limit, use = "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+			base = "sys/fs/cgroup/memory"
+			limit = "memory.limit_in_bytes"
+			use = "memory.usage_in_bytes"
 		default:
 			continue
 		}

@@ -138,7 +138,9 @@ func (s *session) curve(stream kernel.Stream, pair measure.LoadedPair, a *arena,
 			}
 			gap.Store(int64(g))
 			time.Sleep(settle)
-			before, cpu, start := total(), burnt.spent(), time.Now()
+			before := total()
+			cpu := burnt.spent()
+			start := time.Now()
 			res := measure.Collect(s.ctx, []measure.Cell{{}}, func(int, int) (measure.Sample, error) {
 				return s.chase(chain, measure.SampleLoads), nil
 			}, loadRule, uint64(k*loadTries+try), nil)[measure.Cell{}]
@@ -194,7 +196,8 @@ func load(s *session, stream kernel.Stream, cpu topology.CPUID, buf []byte, l *l
 		}
 		stream.Burst(buf, at)
 		l.bursts.Add(1)
-		if at++; at == bursts {
+		at++
+		if at == bursts {
 			at = 0
 		}
 		kernel.Spin(int(g))

@@ -74,7 +74,8 @@ func (c *crew) work(s *session, cpu topology.CPUID, buf []byte, order chan time.
 			for end := w.wall.Add(window); ; {
 				for range 4 {
 					c.stream.Step(buf, at)
-					if at++; at == steps {
+					at++
+					if at == steps {
 						at = 0
 					}
 					p.steps++
@@ -151,17 +152,20 @@ func (s *session) rate(c *crew, window time.Duration) *measure.CellResult {
 	disturbed := 0
 	return measure.Collect(s.ctx, []measure.Cell{{}}, func(int, int) (measure.Sample, error) {
 		steps, reject, err := c.window(window)
-		if disturbed++; reject == "" {
+		disturbed++
+		if reject == "" {
 			disturbed = 0
 		} else if disturbed >= 3 {
 			window, disturbed = max(shortestWindow, window/2), 0
 		}
-		return measure.Sample{X: steps * float64(c.stream.Program()) / 1e6, Seconds: window.Seconds(), Reject: reject}, err
+		return measure.Sample{X: steps * float64(c.stream.Program()) / 1e6, Reject: reject}, err
 	}, streamRule, 1, nil)[measure.Cell{}]
 }
 
 func (s *session) bandwidth() {
-	p, share, done := &s.plan, s.part(measure.PartBandwidth), 0
+	p := &s.plan
+	share := s.part(measure.PartBandwidth)
+	done := 0
 	window := quickWindow
 	if p.Request.Full {
 		window = fullWindow

@@ -48,7 +48,9 @@ var option = regexp.MustCompile(`^([a-z][a-z_\-]*)([0-9]*):\s*(.*?)\s*$`)
 // what runs.
 func readConfig(text string) config {
 	c := config{vcpus: 1, memory: 512 << 10}
-	sockets, cores, plugged := 1, 1, 0
+	sockets := 1
+	cores := 1
+	plugged := 0
 	var notes strings.Builder
 	number := func(line, value string, least, most int, into *int) {
 		if n, err := strconv.Atoi(value); err == nil && n >= least && n <= most {
@@ -70,7 +72,9 @@ func readConfig(text string) config {
 		if m == nil {
 			continue
 		}
-		key, index, value := m[1], m[2], m[3]
+		key := m[1]
+		index := m[2]
+		value := m[3]
 		if index != "" && key != "numa" && key != "hostpci" {
 			continue
 		}

@@ -209,7 +209,9 @@ func (s *Source) read(ctx context.Context, id int, was *guest, changed, mayAsk b
 	}
 	name := strconv.Itoa(id) + ".conf"
 	if st, err := os.Stat(s.path(configs, name)); err != nil {
-		g.stamp, g.unread, changed = "", "", true
+		g.stamp = ""
+		g.unread = ""
+		changed = true
 		if !errors.Is(err, fs.ErrNotExist) {
 			g.unread = err.Error()
 		}
@@ -220,13 +222,15 @@ func (s *Source) read(ctx context.Context, id int, was *guest, changed, mayAsk b
 			g.stamp, g.unread, g.config = "", err.Error(), config{}
 		}
 	}
-	if g.process.PID == 0 || !changed && s.o.Now().Sub(g.at) < rereadEvery {
+	if g.process.PID == 0 || (!changed && s.o.Now().Sub(g.at) < rereadEvery) {
 		return g
 	}
 	g.at = s.o.Now()
 	named, _ := s.vcpus(g.process.PID)
 	if was == nil || was.process != g.process || !maps.Equal(named, g.named) { // or a vCPU came or went
-		g.owed, g.retry, g.fails = true, time.Time{}, 0
+		g.owed = true
+		g.retry = time.Time{}
+		g.fails = 0
 		g.run.vcpus = named
 	}
 	switch {
@@ -257,7 +261,10 @@ func (s *Source) ask(ctx context.Context, g *guest, named map[int]int) {
 		}
 	}
 	if err == nil {
-		g.run, g.owed, g.silent, g.fails = r, false, "", 0
+		g.run = r
+		g.owed = false
+		g.silent = ""
+		g.fails = 0
 		return
 	}
 	g.run, g.silent = run{vcpus: named}, err.Error()
@@ -440,7 +447,7 @@ func (g *guest) pinned(journal []plan.Entry) (all topology.CPUSet) {
 		}
 		all = all.Union(cpus)
 		gave := func(text string) bool { return strings.Contains(text+";", fmt.Sprintf(";%d=%s;", tid, cpus)) }
-		theirs = theirs || !cpus.Equal(g.main) && !slices.ContainsFunc(ours, gave)
+		theirs = theirs || (!cpus.Equal(g.main) && !slices.ContainsFunc(ours, gave))
 	}
 	if !theirs {
 		return topology.CPUSet{}
@@ -464,7 +471,8 @@ func (s *Source) spec(g *guest) workload.Spec {
 		spec.HugePage = 1 << 20
 	case "any": // as hugepages_size of PVE::QemuServer::Memory chooses
 		spec.HugePage = 2 << 10
-		if _, err := os.Stat(s.path("sys/kernel/mm/hugepages/hugepages-1048576kB")); err == nil && spec.Memory%(1<<20) == 0 {
+		if _, err := os.Stat(s.path("sys/kernel/mm/hugepages/hugepages-1048576kB")); err == nil &&
+			spec.Memory%(1<<20) == 0 {
 			spec.HugePage = 1 << 20
 		}
 	}

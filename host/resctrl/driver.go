@@ -365,7 +365,8 @@ func (d *Driver) set(want schemata) error {
 func (d *Driver) write(want schemata) error {
 	if err := d.files.write(d.dir+"/schemata", strings.ReplaceAll(want.String(), " ", "\n")+"\n"); err != nil {
 		why := ""
-		if status, bad := d.files.read(mount + "/info/last_cmd_status"); bad == nil && strings.TrimSpace(status) != "ok" {
+		if status, bad := d.files.read(mount + "/info/last_cmd_status"); bad == nil &&
+			strings.TrimSpace(status) != "ok" {
 			why = ": " + strings.TrimSpace(status)
 		}
 		return fmt.Errorf("write %q to /%s/schemata: %v%s", want, d.dir, cause(err), why)

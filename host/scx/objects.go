@@ -49,9 +49,9 @@ func lacks(kernel *btf.Spec, names []string) string {
 		found := false
 		for _, t := range types {
 			f, ok := t.(*btf.Func)
-			found = found || ok && f.Name == name
+			found = found || (ok && f.Name == name)
 		}
-		if err != nil && !errors.Is(err, btf.ErrNotFound) || !found {
+		if (err != nil && !errors.Is(err, btf.ErrNotFound)) || !found {
 			return name
 		}
 	}

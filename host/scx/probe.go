@@ -121,7 +121,7 @@ func capable(root fs.FS) bool {
 		if value, ok := strings.CutPrefix(line, "CapEff:"); ok {
 			set, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
 			has := func(c int) bool { return set>>c&1 == 1 }
-			return err == nil && (has(capSysAdmin) || has(capBPF) && has(capPerfmon))
+			return err == nil && (has(capSysAdmin) || (has(capBPF) && has(capPerfmon)))
 		}
 	}
 	return false

@@ -417,7 +417,9 @@ func (s *Scheduler) Close() error {
 	for _, p := range s.programs {
 		closing(p)
 	}
-	s.links, s.maps, s.programs = nil, nil, nil
+	s.links = nil
+	s.maps = nil
+	s.programs = nil
 	return errors.Join(all...)
 }
 

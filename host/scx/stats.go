@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/ebpf"
 
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 )
 
@@ -131,8 +132,14 @@ func (st *Stats) read(s *Scheduler) error {
 	st.GuardSlices, st.GuardOverlaps = n[guardSlices], n[guardBeside]
 	st.StrictStarts, st.StrictStops = n[strictStarts], n[strictStops]
 	st.Kicks = Kicks{Expel: n[kickExpel], Late: n[kickLate], Wake: n[kickIdle], GuardEnd: n[kickGuardEnd]}
-	st.Starts, st.Queued, st.QueuedForCPU, st.QueuedFree = n[starts], n[enqueued], n[enqueuedOwn], n[enqueuedFree]
-	st.TakenFromNode, st.TakenFromOther, st.Kept, st.Looks = n[stolenNode], n[stolenRemote], n[kept], n[pulses]
+	st.Starts = n[starts]
+	st.Queued = n[enqueued]
+	st.QueuedForCPU = n[enqueuedOwn]
+	st.QueuedFree = n[enqueuedFree]
+	st.TakenFromNode = n[stolenNode]
+	st.TakenFromOther = n[stolenRemote]
+	st.Kept = n[kept]
+	st.Looks = n[pulses]
 	if err := st.now(s); err != nil {
 		return err
 	}
@@ -224,4 +231,28 @@ func State(root fs.FS) (state, scheduler string, err error) {
 		return "", "", err
 	}
 	return strings.TrimSpace(string(b)), running(root), nil
+}
+
+// countersOf is what is counted by the names that documents have for it.
+func countersOf(st *Stats) []share.Counter {
+	overlaps := uint64(0)
+	for _, n := range st.Overlaps {
+		overlaps += n
+	}
+	return []share.Counter{
+		{Name: "starts", Value: st.Starts},
+		{Name: "refused_expelled", Value: st.Refused.Expelled},
+		{Name: "refused_budget", Value: st.Refused.Budget},
+		{Name: "refused_idle_buffer", Value: st.Refused.IdleBuffer},
+		{Name: "refused_nodes", Value: st.Refused.Nodes},
+		{Name: "guard_slices", Value: st.GuardSlices},
+		{Name: "guard_overlaps", Value: st.GuardOverlaps},
+		{Name: "overlaps", Value: overlaps},
+		{Name: "kicks_expel", Value: st.Kicks.Expel + st.Kicks.Late},
+		{Name: "kicks_wake", Value: st.Kicks.Wake},
+		{Name: "kicks_guard_end", Value: st.Kicks.GuardEnd},
+		{Name: "taken_from_node", Value: st.TakenFromNode},
+		{Name: "taken_from_other", Value: st.TakenFromOther},
+		{Name: "waiting", Value: uint64(max(0, st.Waiting))},
+	}
 }

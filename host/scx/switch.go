@@ -123,7 +123,7 @@ func (c calls) switchTo(ctx context.Context, threads Threads) (n int, err error)
 				continue // ended, or not ours to change
 			}
 			start, err := c.start(tid)
-			if last, was := done[tid]; err != nil || was && last == start {
+			if last, was := done[tid]; err != nil || (was && last == start) {
 				continue
 			}
 			found, done[tid] = true, start

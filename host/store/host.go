@@ -157,7 +157,8 @@ func (f *folder) lockCurrent(file *os.File) (bool, error) {
 		return false, err
 	}
 	var there unix.Stat_t
-	if err := unix.Fstatat(int(f.dir.Fd()), hostFile, &there, unix.AT_SYMLINK_NOFOLLOW); err != nil || there.Ino != info.Sys().(*syscall.Stat_t).Ino {
+	if err := unix.Fstatat(int(f.dir.Fd()), hostFile, &there, unix.AT_SYMLINK_NOFOLLOW); err != nil ||
+		there.Ino != info.Sys().(*syscall.Stat_t).Ino {
 		return false, nil
 	}
 	return true, sign(file)
@@ -179,7 +180,7 @@ func listenHost(name string) (l net.Listener, by *unix.Ucred, err error) {
 			err = dialed
 		}
 		// It ended between the two calls, or does not answer.
-		if try == 10 || !errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.EAGAIN) {
+		if try == 10 || (!errors.Is(err, unix.ECONNREFUSED) && !errors.Is(err, unix.EAGAIN)) {
 			return nil, nil, fmt.Errorf("bind %s: %w", name, err)
 		}
 		time.Sleep(10 * time.Millisecond)

@@ -18,8 +18,8 @@ const (
 	keySize = 32
 )
 
-// HostKey returns the secret key of this host, which it makes when dir has none. The file is readable by its owner alone.
-// One that others can read, or that is cut short, is replaced: what it signed is no longer believed.
+// HostKey returns the secret key of this host, which it makes when dir has none. The file is readable by its owner
+// alone. One that others can read, or that is cut short, is replaced: what it signed is no longer believed.
 func HostKey(dir string) (key []byte, err error) {
 	f, err := openFolder(dir)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/host/internal/proc"
 )
 
 const lockName = "homenode.lock"
@@ -109,15 +111,13 @@ func holder(f *os.File) int {
 
 // startOf is the start time of a process, as text, "" when there is none.
 func startOf(pid int) string {
-	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return ""
 	}
-	// The command name, in brackets, may hold anything, brackets too.
-	fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
-	const start = 22 - 3 // field 22, counted from field 3
-	if len(fields) <= start {
+	stat, err := proc.ParseStat(text)
+	if err != nil {
 		return ""
 	}
-	return fields[start]
+	return fmt.Sprint(stat.Start)
 }

@@ -38,7 +38,8 @@ func readPages(data []byte) (map[string][]record, error) {
 		var err error
 		if root := word64(value); root != 0 {
 			err = f.walk(root, nil, nil, collect)
-		} else if inline := value[bucketSize:]; len(inline) < pageHeader || word64(inline) != 0 || word16(inline[8:]) != leafPage || word32(inline[12:]) != 0 {
+		} else if inline := value[bucketSize:]; len(inline) < pageHeader || word64(inline) != 0 ||
+			word16(inline[8:]) != leafPage || word32(inline[12:]) != 0 {
 			err = errors.New("no page")
 		} else {
 			err = leaf(inline, nil, nil, collect)
@@ -100,7 +101,7 @@ func readMeta(data []byte) (*pageFile, meta, error) {
 	if second.txid > first.txid {
 		m = second
 	}
-	if d := first.txid - second.txid; d != 1 && d != ^uint64(0) || m.pageSize != first.pageSize {
+	if d := first.txid - second.txid; (d != 1 && d != ^uint64(0)) || m.pageSize != first.pageSize {
 		return nil, meta{}, errors.New("the meta pages do not belong together")
 	}
 	if m.end > uint64(len(data))/m.pageSize {
@@ -216,7 +217,9 @@ func element(b []byte, i, posAt, keyAt, valueAt int) (key, value []byte, err err
 		return nil, nil, fmt.Errorf("element %d is not in the page", i)
 	}
 	e := b[at:]
-	pos, keySize, valueSize := uint64(word32(e[posAt:])), uint64(word32(e[keyAt:])), uint64(0)
+	pos := uint64(word32(e[posAt:]))
+	keySize := uint64(word32(e[keyAt:]))
+	valueSize := uint64(0)
 	if valueAt >= 0 {
 		valueSize = uint64(word32(e[valueAt:]))
 	}
@@ -227,7 +230,7 @@ func element(b []byte, i, posAt, keyAt, valueAt int) (key, value []byte, err err
 }
 
 func inOrder(low, key, high []byte) error {
-	if low != nil && bytes.Compare(low, key) > 0 || high != nil && bytes.Compare(key, high) >= 0 {
+	if (low != nil && bytes.Compare(low, key) > 0) || (high != nil && bytes.Compare(key, high) >= 0) {
 		return errors.New("keys are out of order")
 	}
 	return nil

@@ -139,7 +139,21 @@ func (s *Store) eachEvent(do func(bucket, seq, value []byte) (more bool, err err
 
 // Load reads the value kept under key into v and reports whether there is one.
 func (s *Store) Load(key string, v any) (found bool, err error) {
-	return s.load(bucketValues, []byte(key), v)
+	found, err = s.load(bucketValues, []byte(key), v)
+	old := renamed[key]
+	if found || err != nil || old == "" || s.schema >= 4 {
+		return found, err
+	}
+	var text json.RawMessage
+	found, err = s.load(bucketValues, []byte(old), &text)
+	if !found || err != nil {
+		return found, err
+	}
+	present, err := current(key, text)
+	if err != nil {
+		return true, err
+	}
+	return true, json.Unmarshal(present, v)
 }
 
 func (s *Store) load(bucket, key []byte, v any) (found bool, err error) {

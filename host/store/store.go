@@ -23,8 +23,9 @@ const (
 	fileName = "homenode.db"
 
 	// schema is the form of the values. Raise it when an older homenode would
-	// misread what a newer one wrote. 1 had no checksums; 2 called class and tier batch offline.
-	schema = 3
+	// misread what a newer one wrote. 1 had no checksums; 2 called class and tier batch offline;
+	// 3 had other names for two values (renamed.go).
+	schema = 4
 
 	// keepEvents bounds the newest events of all kinds. Steps and orders are kept beside
 	// them, each within a bound of its own, so that nothing else can push them out.
@@ -230,6 +231,11 @@ func (f *folder) create() error {
 func setSchema(tx *bolt.Tx, have int) error {
 	if have < 2 {
 		if err := sealAll(tx); err != nil {
+			return err
+		}
+	}
+	if have > 0 { // the file is not new
+		if err := rename(tx); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -115,6 +116,44 @@ func TestOfflineIsBatch(t *testing.T) {
 	r.Close()
 	s := opened(t, dir)
 	check(s, schema)
+	s.Close()
+	s = opened(t, dir)
+	check(s, schema)
+}
+
+// TestKeysOfSchema3: values that schema 3 kept under the names wants and border are read under
+// their present names, before and after the file is brought up to date.
+func TestKeysOfSchema3(t *testing.T) {
+	dir := folderOf(t, "testdata/homenode-schema-3.db.gz")
+	check := func(s *Store, have int) {
+		t.Helper()
+		if s.schema != have {
+			t.Errorf("schema %d, want %d", s.schema, have)
+		}
+		for key, want := range map[string]string{
+			"admissions": `{"pid:77":{"Spec":{"id":"pid:77","name":"db","class":"dedicated"},"Process":{"PID":77,"Start":5}}}`,
+			"partition":  `{"configured":"any","partition":"0-3,8-11"}`,
+			"holds":      `{"all":false,"ids":{"/b":true}}`,
+		} {
+			var got json.RawMessage
+			if found, err := s.Load(key, &got); !found || err != nil || string(got) != want {
+				t.Errorf("%s: %s, %v; want %s", key, got, err, want)
+			}
+		}
+	}
+	r, err := OpenReadOnly(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(r, 3)
+	r.Close()
+	s := opened(t, dir)
+	check(s, schema)
+	for _, old := range renamed {
+		if found, err := s.Load(old, new(json.RawMessage)); found || err != nil {
+			t.Errorf("%s is still there: %v", old, err)
+		}
+	}
 	s.Close()
 	s = opened(t, dir)
 	check(s, schema)
@@ -240,7 +279,7 @@ func TestNewerFolder(t *testing.T) {
 		if version != "" {
 			commit(t, s, plan.Batch{Values: map[string]any{plan.KeyVersion: version}})
 		}
-		if err := s.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put([]byte("schema"), []byte("4")) }); err != nil {
+		if err := s.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketMeta).Put([]byte("schema"), []byte("5")) }); err != nil {
 			t.Fatal(err)
 		}
 		path := s.path
@@ -249,7 +288,7 @@ func TestNewerFolder(t *testing.T) {
 		if version != "" {
 			by = "homenode " + version
 		}
-		want := path + " was written by " + by + " (schema 4, and this one knows schemas up to 3): use that version or a newer one; " +
+		want := path + " was written by " + by + " (schema 5, and this one knows schemas up to 4): use that version or a newer one; " +
 			"to stay with this one, run `homenode undo --all` with that version, then move the file away"
 		was, _ := os.ReadFile(path)
 		for name, open := range map[string]func(string) (*Store, error){"Open": Open, "OpenReadOnly": OpenReadOnly, "OpenForUndo": OpenForUndo} {

@@ -39,7 +39,8 @@ func (r *release) images(trees, drivers map[string][]file) error {
 		alone[arch] = []file{named(tree, program), named(tree, "/usr/share/doc/homenode/LICENSE"), named(tree, "/usr/share/doc/homenode/NOTICES")}
 		both[arch] = slices.Concat(alone[arch], drivers[arch])
 	}
-	if err := r.image("homenode", "homenode", alone, v1.Config{Entrypoint: []string{program}, Cmd: []string{"status"}}); err != nil || len(drivers) == 0 {
+	if err := r.image("homenode", "homenode", alone, v1.Config{Entrypoint: []string{program}, Cmd: []string{"status"}}); err != nil ||
+		len(drivers) == 0 {
 		return err
 	}
 	// The name is written out as the kubelet does: an image that was imported is found by it.
@@ -111,7 +112,9 @@ func (r *release) imageFor(name, arch string, files []file, does v1.Config) (v1.
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Created = "linux", arch, v1.Time{Time: r.time}
+	config.OS = "linux"
+	config.Architecture = arch
+	config.Created = v1.Time{Time: r.time}
 	config.Config = does
 	config.Config.Env = []string{"PATH=/usr/bin"}
 	config.Config.Labels = map[string]string{

@@ -85,7 +85,9 @@ it does, and can undo all of it. Until told to act it only looks.`,
 	}
 	// Its own folders, and those of shells that may not be installed, go with it.
 	for _, d := range folders(paths) {
-		if d == "/usr/share/doc/homenode" || strings.HasPrefix(d, "/usr/share/homenode") || strings.HasPrefix(d, "/usr/share/bash-completion") || strings.HasPrefix(d, "/usr/share/fish") || strings.HasPrefix(d, "/usr/share/zsh") {
+		if d == "/usr/share/doc/homenode" || strings.HasPrefix(d, "/usr/share/homenode") ||
+			strings.HasPrefix(d, "/usr/share/bash-completion") || strings.HasPrefix(d, "/usr/share/fish") ||
+			strings.HasPrefix(d, "/usr/share/zsh") {
 			info.Contents = append(info.Contents, &files.Content{Destination: d, Type: files.TypeDir,
 				FileInfo: &files.ContentFileInfo{Mode: 0o755, Owner: "root", Group: "root", MTime: r.time}})
 		}

@@ -3,9 +3,9 @@
 // holds in place. Run it as "make mutate PKG=./core/plan N=30".
 //
 // Most mutants are compiled together (see together.go). What is changed reaches the
-// compiler by an overlay: nothing in the tree is written. A run is repeated with the seed it printed, as long as the files are
-// the same. Some mutants are no different from the original (x < y for x <= y
-// where equality changes nothing); they survive rightly.
+// compiler by an overlay: nothing in the tree is written. A run is repeated with the seed it printed, as long as the
+// files are the same. Some mutants are no different from the original (x < y for x <= y where equality changes
+// nothing); they survive rightly.
 package main
 
 import (

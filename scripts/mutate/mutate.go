@@ -133,7 +133,7 @@ func sites(fset *token.FileSet, name string, file *ast.File) []site {
 func called(n *ast.FuncDecl, at func(token.Pos) int) *function {
 	f := &function{from: at(n.Pos()), to: at(n.End()), name: at(n.Name.Pos()), end: at(n.Name.End()), body: at(n.Body.Lbrace) + 1,
 		returns: n.Type.Results != nil}
-	if n.Type.TypeParams != nil || n.Recv == nil && (n.Name.Name == "init" || n.Name.Name == "main") {
+	if n.Type.TypeParams != nil || (n.Recv == nil && (n.Name.Name == "init" || n.Name.Name == "main")) {
 		return nil
 	}
 	names := func(list *ast.FieldList) (all []string, ok bool) {

@@ -3,8 +3,8 @@
 // set, the disk is full, others write the same settings, cgroups are made anew under their
 // paths, PIDs are used again, names are hostile, and the engine panics on a workload. Batch work
 // is limited, made idle and frozen by sharing and has a part of the caches, on kernels that lack what that takes too.
-// CPUs and memory go offline, sources flap and claim what others claim, steps are done in part, one owner has many UIDs,
-// and a process that holds its own mmap lock blocks every write of cpusets (upset.go).
+// CPUs and memory go offline, sources flap and claim what others claim, steps are done in part, one owner has many
+// UIDs, and a process that holds its own mmap lock blocks every write of cpusets (upset_test.go).
 //
 // All of it follows from a seed. After every event it is checked that no CPU of dedicated
 // work is held twice, that whatever homenode changed and still stands has its original
@@ -15,4 +15,6 @@
 // The host is a model: settings with the value that they would have without homenode.
 // The daemon's part (the disk before the effects, results in any order) is played here as
 // package daemon does it.
+//
+// The product has no use for any of this: the package is tests alone.
 package hostile

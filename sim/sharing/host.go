@@ -30,7 +30,6 @@ type work struct {
 	aside bool          // homenode is told to leave it alone
 
 	inode  uint64
-	began  time.Duration
 	drift  float64 // of the noise
 	now    float64 // wanted in this tick
 	cpus   topology.CPUSet
@@ -50,7 +49,6 @@ type node struct {
 	online float64 // CPUs busy in this tick, with what is no workload
 	batch  float64
 	busy   float64 // CPU seconds since anybody looked, all of it
-	before float64 // batch, in the tick before
 }
 
 // host is a machine.
@@ -101,7 +99,9 @@ func (h *host) add(w *work) {
 		}
 	}
 	h.inodes++
-	w.inode, w.cpus, w.ran = h.inodes, h.top.Online, make([]float64, len(h.nodes))
+	w.inode = h.inodes
+	w.cpus = h.top.Online
+	w.ran = make([]float64, len(h.nodes))
 	k, _ := slices.BinarySearchFunc(h.all, w.id, func(x *work, id workload.ID) int { return cmp.Compare(x.id, id) })
 	h.all = slices.Insert(h.all, k, w)
 }
@@ -124,7 +124,7 @@ func (h *host) step() {
 	h.active = h.active[:0]
 	var taken topology.CPUSet
 	for _, w := range h.all {
-		if w.from > h.now || w.until > 0 && w.until <= h.now {
+		if w.from > h.now || (w.until > 0 && w.until <= h.now) {
 			continue
 		}
 		h.active = append(h.active, w)
@@ -169,7 +169,7 @@ func (h *host) step() {
 				w.got(i, served/want[i]*w.now*w.where(h)[i]*dt)
 			}
 		}
-		n.before, n.batch = n.batch, 0
+		n.batch = 0
 		n.online = served + system
 		n.busy += n.online * dt
 		free[i] = float64(n.pool) - n.online

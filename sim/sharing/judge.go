@@ -48,7 +48,6 @@ type judge struct {
 	target       float64
 	shape        [][]float64 // of each node: what was wanted without noise in the last ticks, by CPUs of the pool
 	busy, can    []float64   // of each node, in this window
-	calm         []bool
 	ticks        int
 	errs, all    []float64
 	nodes        []float64
@@ -63,7 +62,7 @@ type judge struct {
 
 func newJudge(h *host, target float64) *judge {
 	n := len(h.nodes)
-	j := &judge{h: h, target: target, shape: make([][]float64, n), busy: make([]float64, n), can: make([]float64, n), calm: make([]bool, n),
+	j := &judge{h: h, target: target, shape: make([][]float64, n), busy: make([]float64, n), can: make([]float64, n),
 		short: make([]int, n), turns: make([]int, n), last: make([]float64, n), dir: make([]float64, n)}
 	for i := range j.last {
 		j.last[i] = -1
@@ -118,15 +117,20 @@ func (j *judge) tick(given []float64) {
 		}
 		j.last[i] = given[i]
 	}
-	if j.ticks++; j.ticks%window == 0 {
-		diff, pools, settled := 0.0, 0.0, true
+	j.ticks++
+	if j.ticks%window == 0 {
+		diff := 0.0
+		pools := 0.0
+		settled := true
 		for i, n := range h.nodes {
 			s, pool := j.shape[i], float64(n.pool)
 			calm := len(s) == calm+window && slices.Max(s)-slices.Min(s) <= settledBy
 			if calm {
 				j.nodes = append(j.nodes, 100*math.Abs(j.busy[i]-j.can[i])/window)
 			}
-			diff, pools, settled = diff+pool*(j.busy[i]-j.can[i])/window, pools+pool, settled && calm
+			diff += pool * (j.busy[i] - j.can[i]) / window
+			pools += pool
+			settled = settled && calm
 			j.busy[i], j.can[i] = 0, 0
 		}
 		err := 100 * math.Abs(diff) / pools

@@ -31,7 +31,9 @@ type rule struct {
 
 func (r *rule) begin(h *host, s *Scenario) {
 	r.h, r.target = h, s.Target
-	r.used, r.batch, r.cpus = make([]float64, len(h.nodes)), make([]float64, len(h.nodes)), make([]int, len(h.nodes))
+	r.used = make([]float64, len(h.nodes))
+	r.batch = make([]float64, len(h.nodes))
+	r.cpus = make([]int, len(h.nodes))
 	for i, n := range h.nodes {
 		r.cpus[i] = n.cpus.Len()
 	}
@@ -44,7 +46,8 @@ func (r *rule) tick() {
 		r.batch[i] += n.batch * tick.Seconds()
 	}
 	r.own()
-	if r.ticks++; r.round != nil && r.ticks%r.every == 0 {
+	r.ticks++
+	if r.round != nil && r.ticks%r.every == 0 {
 		seconds := float64(r.every) * tick.Seconds()
 		for i := range r.used {
 			r.used[i] /= seconds

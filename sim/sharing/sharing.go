@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-
-	"github.com/homenode/homenode/core/share"
 )
 
 // Run plays a scenario under a policy. The error says what must never be and was.
@@ -29,6 +27,3 @@ func run(s *Scenario, p policy, seed uint64) (Score, error) {
 	}
 	return score, nil
 }
-
-// changed is homenode with other settings of sharing, for tests.
-func changed(f func(*share.Settings)) policy { return &homenode{change: f} }

@@ -65,7 +65,7 @@ func TestJudge(t *testing.T) {
 			t.Errorf("%s in %s: %q, want %q", tt.policy, tt.scenario, text, tt.want)
 		}
 	}
-	x, err := run(scenario("16 CPUs, no SMT, bursts"), changed(func(s *share.Settings) { s.Idle, s.Target = 1, 1 }), 1)
+	x, err := run(scenario("16 CPUs, no SMT, bursts"), &homenode{change: func(s *share.Settings) { s.Idle, s.Target = 1, 1 }}, 1)
 	if text := x.Broken(); err != nil || !strings.Contains(text, "fewer CPUs idle than the buffer") {
 		t.Errorf("homenode with one CPU idle and all the rest given away: %q, %v", text, err)
 	}

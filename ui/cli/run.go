@@ -110,7 +110,7 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
 			switch {
 			case err != nil && !orAnyway:
 				if refused := (*api.Error)(nil); errors.As(err, &refused) && refused.Code == api.NoRoom {
-					return fmt.Errorf("%w With --or-anyway it starts without a home.", err)
+					return fmt.Errorf("%w With --or-anyway it starts without a home", err)
 				}
 				return err
 			case err != nil:

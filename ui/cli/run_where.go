@@ -60,9 +60,8 @@ type where struct {
 	nice                                                  int
 	memory                                                string // the flag that names the memory policy; "" is none
 	start                                                 Start
-	exact                                                 bool // nothing is to be searched
-	strict                                                bool // a daemon has to answer
-	niceGiven                                             bool
+	exact                                                 bool   // nothing is to be searched
+	strict                                                bool   // a daemon has to answer
 	all                                                   bool   // of the machine, not of the cpuset
 	typed                                                 string // another name of --cpus-list that was typed
 }

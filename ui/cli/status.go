@@ -137,7 +137,7 @@ func watchStatus(c *cobra.Command, e *Env, b api.Backend, done func() error, r *
 		case err != nil:
 			text = fmt.Sprintf("! %s; it is asked again every %v\n", words.Printable(oneLine(err.Error())), every)
 			if text != told {
-				err = screen.Show(screen.Over(last, text))
+				screen.Show(screen.Over(last, text))
 			}
 			told = text
 		case asJSON:

@@ -98,7 +98,7 @@ func (r *repacker) place(req place.Request) (place.Result, []place.Move) {
 	}
 	most := min(repackMoves, r.allowance())
 	isHeavy := float64(req.Spec.Memory) > heavy*r.perCPU*float64(req.Spec.CPUs)
-	if req.Spec.Class != workload.Dedicated || plain.Placed() && limit < 1 || most < 1 || isHeavy {
+	if req.Spec.Class != workload.Dedicated || (plain.Placed() && limit < 1) || most < 1 || isHeavy {
 		return plain, nil
 	}
 	p := r.l.Repack(req, place.RepackOptions{Running: r.running, Moves: most, Steps: repackSteps, Access: limit})

@@ -55,7 +55,8 @@ func State(maxNodes int) *rapid.Generator[plan.State] {
 		if st.Policy.Split = rapid.IntRange(0, 4).Draw(t, "partition") == 0; st.Policy.Split {
 			for _, c := range h.Cores { // mostly whole cores; now and then through one
 				for cpu := range c.CPUs.All() {
-					if whole := rapid.IntRange(0, 9).Draw(t, "whole core") > 0; whole && c.CPUs.Min()%2 == 0 || !whole && cpu%2 == 0 {
+					if whole := rapid.IntRange(0, 9).Draw(t, "whole core") > 0; (whole && c.CPUs.Min()%2 == 0) ||
+						(!whole && cpu%2 == 0) {
 						st.Policy.Dedicated.Add(cpu)
 					}
 				}

@@ -106,9 +106,11 @@ func parseLocality(s []byte, revision byte) (Locality, error) {
 	if l.Data > WriteBandwidth {
 		return Locality{}, fmt.Errorf("data of kind %d is not known", s[9])
 	}
-	from, to, unit := uint64(u32(s, 12)), uint64(u32(s, 16)), u64(s, 24)
+	from := uint64(u32(s, 12))
+	to := uint64(u32(s, 16))
+	unit := u64(s, 24)
 	room := uint64(len(s) - lists)
-	if from > room/4 || to > room/4 || 4*from+4*to > room || to > 0 && from > (room-4*from-4*to)/2/to {
+	if from > room/4 || to > room/4 || 4*from+4*to > room || (to > 0 && from > (room-4*from-4*to)/2/to) {
 		return Locality{}, fmt.Errorf("%d initiators and %d targets in %d bytes: %w", from, to, len(s), ErrShort)
 	}
 	at := lists

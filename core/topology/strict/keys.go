@@ -44,7 +44,8 @@ type OneOrMore interface {
 func Decode(n ast.Node, into any, wants Wants) (Lines, error) {
 	k := keys{lines: Lines{}, wants: wants}
 	err := sane(func() error {
-		if k.value(n, reflect.TypeOf(into).Elem(), ""); k.err != nil {
+		k.value(n, reflect.TypeOf(into).Elem(), "")
+		if k.err != nil {
 			return k.err
 		}
 		return yaml.NodeToValue(n, into, yaml.Strict())
@@ -106,7 +107,7 @@ func (k *keys) value(n ast.Node, t reflect.Type, path string) {
 	default:
 		_, fraction := n.(*ast.FloatNode) // which the library would cut off
 		whole := t.Kind() >= reflect.Int && t.Kind() <= reflect.Uint64
-		if err := yaml.NodeToValue(n, reflect.New(t).Interface(), yaml.Strict()); err != nil || fraction && whole {
+		if err := yaml.NodeToValue(n, reflect.New(t).Interface(), yaml.Strict()); err != nil || (fraction && whole) {
 			k.fail(n, path, "%s; want %s%s", shown(n), k.want(t), quotes(n))
 		}
 	}

@@ -46,7 +46,9 @@ func (d *Decoder) Decode(into any) error {
 	var semantic *json.SemanticError
 	if errors.As(err, &semantic) {
 		offset = semantic.ByteOffset
-		at, p, t := d.position(offset), semantic.JSONPointer, semantic.GoType
+		at := d.position(offset)
+		p := semantic.JSONPointer
+		t := semantic.GoType
 		if errors.Is(semantic, json.ErrUnknownName) {
 			return fmt.Errorf("%s: unknown key %q%s%s", at, Clip(p.LastToken()), in(p), instead(p.LastToken(), t, "json"))
 		}
@@ -88,7 +90,8 @@ func (d *Decoder) find(path string) (offset int64) {
 			continue // a key; its value is next
 		}
 		p := pathOf(dec.StackPointer())
-		if rest, ok := strings.CutPrefix(path, p); ok && len(p) > nearest && (p == "" || rest == "" || rest[0] == '.' || rest[0] == '[') {
+		if rest, ok := strings.CutPrefix(path, p); ok && len(p) > nearest &&
+			(p == "" || rest == "" || rest[0] == '.' || rest[0] == '[') {
 			nearest, offset = len(p), at
 		}
 	}

@@ -128,7 +128,8 @@ func (p *peers) UnmarshalYAML(n ast.Node) error {
 		if err := yaml.NodeToValue(n, into, yaml.Strict()); err != nil {
 			return err
 		}
-		if x.Name == "" || !(x.Weight > 0 && x.Weight <= 100) || x.Policy != "" && x.Policy != "required" && x.Policy != "preferred" {
+		if x.Name == "" || !(x.Weight > 0 && x.Weight <= 100) ||
+			(x.Policy != "" && x.Policy != "required" && x.Policy != "preferred") {
 			return errors.New("no name, no weight or another policy")
 		}
 		*p = append(*p, x)

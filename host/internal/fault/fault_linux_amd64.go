@@ -73,7 +73,7 @@ func Each(t *testing.T, errnos []unix.Errno, scenario func(t *testing.T, watched
 			if r.n == 0 && r.calls == 0 {
 				t.Fatal("the scenario makes no call that could fail")
 			}
-			ended = ended || r.n > 0 && r.call == ""
+			ended = ended || (r.n > 0 && r.call == "")
 			if r.call != "" {
 				failed[r.call]++
 			}
@@ -90,7 +90,8 @@ const atOnce = 4
 // one has it: hundreds of traced processes start ten times as fast, and the scenario
 // is one thread.
 func plainProgram(dir string) (string, error) {
-	if info, ok := debug.ReadBuildInfo(); !ok || !slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+	if info, ok := debug.ReadBuildInfo(); !ok ||
+		!slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
 		return os.Args[0], nil
 	}
 	program := filepath.Join(dir, "plain.test")
@@ -172,7 +173,8 @@ func trace(program, test, dir string, t *tracer) (r result, err error) {
 		r.end = status.Signal().String()
 	}
 	// A test that does not exist passes too.
-	r.passed = status.Exited() && status.ExitStatus() == 0 && (strings.Contains(r.output, "--- PASS: "+test) || strings.Contains(r.output, "--- SKIP: "+test))
+	r.passed = status.Exited() && status.ExitStatus() == 0 &&
+		(strings.Contains(r.output, "--- PASS: "+test) || strings.Contains(r.output, "--- SKIP: "+test))
 	return r, err
 }
 
@@ -256,7 +258,8 @@ func (t *tracer) systemCall(tid int) error {
 		if name == "" {
 			return nil
 		}
-		if t.calls++; t.calls != t.n && (t.call != name || !t.lasts) {
+		t.calls++
+		if t.calls != t.n && (t.call != name || !t.lasts) {
 			return nil
 		}
 		t.call, t.fails = name, true
@@ -303,13 +306,16 @@ func failing(tid int, regs *unix.PtraceRegs) string {
 	fd := regs.Rdi
 	name, ok := onFile[nr]
 	if nr == unix.SYS_MMAP && int32(regs.R8) >= 0 {
-		name, ok, fd = "mmap", true, regs.R8
+		name = "mmap"
+		ok = true
+		fd = regs.R8
 	}
 	if !ok || int32(fd) == 1 || int32(fd) == 2 {
 		return ""
 	}
 	// Not the event descriptor of the runtime's poller.
-	if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tid, int32(fd))); err == nil && !strings.HasPrefix(to, "/") {
+	if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tid, int32(fd))); err == nil &&
+		!strings.HasPrefix(to, "/") {
 		return ""
 	}
 	return name

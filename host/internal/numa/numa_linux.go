@@ -111,7 +111,7 @@ func (Kernel) movePages(pid int, pages []uintptr, nodes, status []int32, flags i
 	if len(pages) == 0 {
 		return nil
 	}
-	if len(status) != len(pages) || nodes != nil && len(nodes) != len(pages) {
+	if len(status) != len(pages) || (nodes != nil && len(nodes) != len(pages)) {
 		panic("numa: move_pages with arrays of different length")
 	}
 	var nodesAt unsafe.Pointer

@@ -132,7 +132,7 @@ var zenDemand = Pair{
 // when that is not documented for it.
 func Pairs(c CPU) []Pair {
 	for _, r := range table {
-		if r.vendor == c.Vendor && (r.vendor == "ARM" || c.Family >= r.families[0] && c.Family <= r.families[1]) &&
+		if r.vendor == c.Vendor && (r.vendor == "ARM" || (c.Family >= r.families[0] && c.Family <= r.families[1])) &&
 			(r.models == nil || slices.Contains(r.models, c.Model)) {
 			return r.pairs
 		}

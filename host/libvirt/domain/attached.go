@@ -54,7 +54,8 @@ func (d *Document) Attachments() (out []workload.Attachment) {
 	}
 	for _, el := range devices.SelectElements("interface") {
 		kind := el.SelectAttrValue("type", "")
-		if tap := attr(el, "target", "dev"); tap != "" && slices.Contains([]string{"network", "bridge", "ethernet"}, kind) {
+		if tap := attr(el, "target", "dev"); tap != "" &&
+			slices.Contains([]string{"network", "bridge", "ethernet"}, kind) {
 			out = append(out, workload.Attachment{Kind: workload.ByTap, Name: tap, Device: tap})
 		}
 	}

@@ -43,14 +43,15 @@ func (d *Document) compose(h *topology.Host, s *guest.Guest, mark Mark) error {
 	}
 	for i := range c.Cells {
 		for v := range c.Cells[i].VCPUs.All() {
-			if floats && !pins[v].Equal(pins[c.Cells[i].VCPUs.Min()]) || floats && !pins[v].SubsetOf(guest.CPUsOf(h, s.Home.Cells[i])) {
+			if (floats && !pins[v].Equal(pins[c.Cells[i].VCPUs.Min()])) ||
+				(floats && !pins[v].SubsetOf(guest.CPUsOf(h, s.Home.Cells[i]))) {
 				return fmt.Errorf("vCPU %d of cell %d is pinned to CPUs %q; want those of the whole cell, on one node", v, i, pins[v])
 			}
 		}
 	}
 	var own topology.CPUSet
 	for v := range all.Len() {
-		if pins[v].Empty() || c.Own.Has(v) && pins[v].Len() != 1 {
+		if pins[v].Empty() || (c.Own.Has(v) && pins[v].Len() != 1) {
 			return fmt.Errorf("vCPU %d is pinned to CPUs %q", v, pins[v])
 		}
 		s.Home.VCPUs = append(s.Home.VCPUs, pins[v])
@@ -61,9 +62,14 @@ func (d *Document) compose(h *topology.Host, s *guest.Guest, mark Mark) error {
 	s.Composed, s.Apart = c, nil
 	s.Home.Placement, s.Home.Apart = c.Books(h, s.Name, s.Spec.Importance, s.Home.VCPUs, s.Home.Cells, plan.Idle(h, s.Spec.SMT, own))
 	home := &s.Home.Placement
-	s.Spec.Memory, s.Spec.HugePage, s.Spec.CPUs = home.Asked, home.HugePage, home.VCPUs
+	s.Spec.Memory = home.Asked
+	s.Spec.HugePage = home.HugePage
+	s.Spec.CPUs = home.VCPUs
 	if floats {
-		s.BoundCPUs, s.Spec.CPUs, s.Spec.Even, s.Spec.MaxNodes = home.CPUs, len(s.Home.VCPUs), false, 0
+		s.BoundCPUs = home.CPUs
+		s.Spec.CPUs = len(s.Home.VCPUs)
+		s.Spec.Even = false
+		s.Spec.MaxNodes = 0
 		return nil
 	}
 	if home.Class != workload.Dedicated { // what floats stays on the nodes of its cells, all of them

@@ -256,7 +256,7 @@ func (d *Document) lead(kids []*etree.Element, s *span, outer string) string {
 			}
 		}
 	}
-	if outer == "" || s.last > s.body && !bytes.Contains(d.text[s.body:s.tail], []byte("\n")) {
+	if outer == "" || (s.last > s.body && !bytes.Contains(d.text[s.body:s.tail], []byte("\n"))) {
 		return ""
 	}
 	return outer + "  "

@@ -56,8 +56,13 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 	}
 	s.Drives = d.hostDevices()
 	if marked {
-		s.Flavor, s.Placed, s.Emulator = mark.Flavor, true, mark.Emulator
-		s.Spec.Class, s.Spec.Tier, s.Spec.Importance, s.Spec.SMT = mark.Class, mark.Tier, mark.Importance, mark.SMT
+		s.Flavor = mark.Flavor
+		s.Placed = true
+		s.Emulator = mark.Emulator
+		s.Spec.Class = mark.Class
+		s.Spec.Tier = mark.Tier
+		s.Spec.Importance = mark.Importance
+		s.Spec.SMT = mark.SMT
 	}
 	if marked {
 		s.OnlyNodes, _ = topology.ParseNodeSet(mark.Only)
@@ -70,7 +75,8 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 	}
 	s.Manual = p.manual(mark, marked)
 	s.Nova = d.nova()
-	if s.Floats = s.Nova && !marked && !p.auto && (len(p.said) == 0 || len(p.said) == 1 && p.said[0] == fence); s.Floats {
+	if s.Floats = s.Nova && !marked && !p.auto &&
+		(len(p.said) == 0 || (len(p.said) == 1 && p.said[0] == fence)); s.Floats {
 		s.Fence = p.bound.Clone()
 	}
 	if missing := p.drop(h); missing != "" && (s.Manual != "" || !marked) {
@@ -82,7 +88,10 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 	if s.Spec.Class == workload.Dedicated {
 		s.Spec.CPUs = most
 	}
-	s.BoundCPUs, s.BoundNodes, s.Mode, s.Loose = p.bound, p.nodes, p.mode, p.loose
+	s.BoundCPUs = p.bound
+	s.BoundNodes = p.nodes
+	s.Mode = p.mode
+	s.Loose = p.loose
 	s.Home.Placement = w.placement(h, &s.Spec, &p)
 	s.Apart = w.otherPages(h, &s, &p)
 	s.Home.Emulator = p.emulator
@@ -136,7 +145,7 @@ func (d *Document) wants(h *topology.Host) (w wants, err error) {
 	sums := map[topology.KiB]topology.KiB{}
 	take := func(p part) {
 		w.parts = append(w.parts, p)
-		if sums[p.page] += p.memory; sums[p.page] > w.memory || sums[p.page] == w.memory && p.page > w.hugePage {
+		if sums[p.page] += p.memory; sums[p.page] > w.memory || (sums[p.page] == w.memory && p.page > w.hugePage) {
 			w.memory, w.hugePage = sums[p.page], p.page
 		}
 	}
@@ -239,7 +248,8 @@ func (d *Document) pinning(online topology.CPUSet, vcpus, now int) (pinning, err
 			p.iothreads = append(p.iothreads, set)
 		}
 	}
-	if tune := d.at("cputune"); tune != nil && (tune.SelectElement("emulatorpin") != nil || tune.SelectElement("iothreadpin") != nil) {
+	if tune := d.at("cputune"); tune != nil &&
+		(tune.SelectElement("emulatorpin") != nil || tune.SelectElement("iothreadpin") != nil) {
 		p.said = append(p.said, "emulatorpin, iothreadpin")
 	}
 	memory := d.at("numatune", "memory")
@@ -253,7 +263,7 @@ func (d *Document) pinning(online topology.CPUSet, vcpus, now int) (pinning, err
 		p.mode = memory.SelectAttrValue("mode", "strict")
 		p.auto = memory.SelectAttrValue("placement", "") == "auto"
 	}
-	p.auto = p.auto || vcpu != nil && vcpu.SelectAttrValue("placement", "") == "auto"
+	p.auto = p.auto || (vcpu != nil && vcpu.SelectAttrValue("placement", "") == "auto")
 	return p, nil
 }
 
@@ -280,11 +290,12 @@ func (p *pinning) manual(m Mark, marked bool) string {
 		return fmt.Sprintf("bound by hand (%s)", strings.Join(p.said, ", "))
 	case marked && m.ToCPUs+m.ToNodes != "":
 		cpus, nodes, err := m.left()
-		if err == nil && (!p.nodes.Empty() || m.Nodes == "") && p.bound.Minus(cpus).Empty() && p.nodes.Minus(nodes).Empty() {
+		if err == nil && (!p.nodes.Empty() || m.Nodes == "") && p.bound.Minus(cpus).Empty() &&
+			p.nodes.Minus(nodes).Empty() {
 			return ""
 		}
 		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (from CPUs %s, nodes %s to CPUs %s, nodes %s)", p.bound, p.nodes, m.CPUs, m.Nodes, m.ToCPUs, m.ToNodes)
-	case marked && (p.bound.String() != m.CPUs && p.boundAll.String() != m.CPUs || p.nodes.String() != m.Nodes):
+	case marked && ((p.bound.String() != m.CPUs && p.boundAll.String() != m.CPUs) || p.nodes.String() != m.Nodes):
 		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (CPUs %s, nodes %s)", p.bound, p.nodes, m.CPUs, m.Nodes)
 	}
 	return ""

@@ -23,7 +23,7 @@ func (d *Document) Next() (string, error) {
 		return "", err
 	}
 	n := guest.Next{CPUs: cpus, Nodes: nodes}
-	if !marked || mark.Class != workload.Dedicated && !mark.Composed {
+	if !marked || (mark.Class != workload.Dedicated && !mark.Composed) {
 		switch {
 		case marked:
 			return n.String(), nil
@@ -39,7 +39,7 @@ func (d *Document) Next() (string, error) {
 	pins := d.Pins()
 	for vcpu := range most {
 		own, err := pins(Thread{Kind: VCPU, ID: uint32(vcpu)})
-		if err != nil || own.Len() != 1 && (!mark.Composed || own.Empty() || mark.own().Has(vcpu)) {
+		if err != nil || (own.Len() != 1 && (!mark.Composed || own.Empty() || mark.own().Has(vcpu))) {
 			return fmt.Sprintf("%s (vCPU %d has no CPU of its own)", n, vcpu), err
 		}
 		n.VCPUs = append(n.VCPUs, own)
@@ -67,7 +67,7 @@ func (d *Document) Next() (string, error) {
 func (d *Document) PlaceNext(h *topology.Host, next guest.Next, mark Mark) error {
 	p := next.Placement()
 	p.Importance = mark.Importance
-	if most, _, err := d.vcpus(); err != nil || len(next.VCPUs) > 0 && len(next.VCPUs) != most {
+	if most, _, err := d.vcpus(); err != nil || (len(next.VCPUs) > 0 && len(next.VCPUs) != most) {
 		return cmp.Or(err, fmt.Errorf("%d CPUs for %d vCPUs", len(next.VCPUs), most))
 	}
 	at := bindings{vcpus: next.VCPUs, emulator: next.Emulator, cells: next.Cells, cpus: next.CPUs, nodes: next.Nodes, strict: len(next.VCPUs) > 0}
@@ -139,7 +139,8 @@ func (d *Document) within(h *topology.Host, cpus topology.CPUSet) (bindings, err
 			at.vcpus[v] = here
 		}
 	}
-	if at.emulator, err = attrSet[topology.CPUID](d.at("cputune", "emulatorpin"), "cpuset"); err == nil && mark.Emulator == guest.Share {
+	if at.emulator, err = attrSet[topology.CPUID](d.at("cputune", "emulatorpin"), "cpuset"); err == nil &&
+		mark.Emulator == guest.Share {
 		at.emulator = cpus
 	}
 	return at, err

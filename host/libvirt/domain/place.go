@@ -221,7 +221,7 @@ func (d *Document) weigh(p *plan.Placement, mark *Mark) {
 	mark.Shares = ""
 	_, now, err := d.vcpus()
 	switch {
-	case el != nil && !ours || err != nil:
+	case (el != nil && !ours) || err != nil:
 		return
 	case p.Class != workload.Shared:
 		if ours {

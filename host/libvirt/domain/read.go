@@ -304,7 +304,8 @@ func (d *Document) hostDevices() []string {
 		return nil
 	}
 	for _, el := range devices.ChildElements() {
-		if el.Tag != "hostdev" && el.Tag != "interface" || el.SelectAttrValue("type", "") != map[string]string{"hostdev": "pci", "interface": "hostdev"}[el.Tag] {
+		if (el.Tag != "hostdev" && el.Tag != "interface") ||
+			el.SelectAttrValue("type", "") != map[string]string{"hostdev": "pci", "interface": "hostdev"}[el.Tag] {
 			continue
 		}
 		source := el.SelectElement("source")

@@ -124,7 +124,7 @@ func threadsPerCore(h *topology.Host, pins []topology.CPUSet) int {
 	}
 	seen := map[int]bool{}
 	for i := range pins {
-		if first := i - i%threads; at(i) != at(first) || i == first && seen[at(i)] {
+		if first := i - i%threads; at(i) != at(first) || (i == first && seen[at(i)]) {
 			return 1
 		}
 		seen[at(i)] = true
@@ -287,7 +287,7 @@ func knownDistances(h *topology.Host, cells []cell) [][]int {
 				return nil
 			}
 			v := h.Distances[row][col]
-			if i == k && v != 10 || i != k && (v < 11 || v > 254) {
+			if (i == k && v != 10) || (i != k && (v < 11 || v > 254)) {
 				return nil
 			}
 			out[i] = append(out[i], v)

@@ -1,6 +1,9 @@
 package kernel
 
-import "unsafe"
+import (
+	"runtime"
+	"unsafe"
+)
 
 // Line is the size of a cache line. Some machines have 128 bytes; links are
 // then two to a line, and Ring's stride keeps them apart all the same.
@@ -58,7 +61,7 @@ func Chase(p unsafe.Pointer, n int) unsafe.Pointer {
 // constant. Its time tells the clock.
 //
 //go:noinline
-func Adds(n int) uint64 {
+func Adds(n int) {
 	x, y := uint64(n), uint64(n)|5
 	for ; n >= 16; n -= 16 {
 		x += y
@@ -78,16 +81,16 @@ func Adds(n int) uint64 {
 		x += y
 		x ^= y
 	}
-	return x
+	runtime.KeepAlive(x)
 }
 
 // Spin burns about n × 4 cycles without touching memory.
 //
 //go:noinline
-func Spin(n int) uint64 {
+func Spin(n int) {
 	x := uint64(n)
 	for range n {
 		x = x*6364136223846793005 + 1442695040888963407
 	}
-	return x
+	runtime.KeepAlive(x)
 }

@@ -1,6 +1,9 @@
 package kernel
 
-import "unsafe"
+import (
+	"runtime"
+	"unsafe"
+)
 
 // stepBytes is what one step reads or writes of each stream: some tens of
 // microseconds, so that a thread can be stopped and its clock read.
@@ -81,9 +84,6 @@ func (s Stream) Traffic() int {
 	return s.Program() + s.Writes*stepBytes
 }
 
-// sink keeps the compiler from dropping loads.
-var sink uint64
-
 // goRead reads one word of each line, in the order of addresses: prefetchers
 // follow a stream, and lose it when its lines come by turns from two places. The
 // more lines a turn of the loop has, the more of them are under way.
@@ -111,9 +111,7 @@ func goRead(p unsafe.Pointer, n uintptr) {
 		c += w[112]
 		d += w[120]
 	}
-	if x := a + b + c + d; x == 0x5bd1e995 {
-		sink = x
-	}
+	runtime.KeepAlive(a + b + c + d) // keeps the loads
 }
 
 //go:norace
@@ -158,7 +156,9 @@ func goMix3(a, b, c, to unsafe.Pointer, n uintptr) {
 //go:norace
 //go:noinline
 func goTriad(to, b, c unsafe.Pointer, n uintptr) {
-	x, y, z := unsafe.Slice((*float64)(to), n/8), unsafe.Slice((*float64)(b), n/8), unsafe.Slice((*float64)(c), n/8)
+	x := unsafe.Slice((*float64)(to), n/8)
+	y := unsafe.Slice((*float64)(b), n/8)
+	z := unsafe.Slice((*float64)(c), n/8)
 	for i := range x {
 		x[i] = y[i] + 3*z[i]
 	}

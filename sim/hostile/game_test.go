@@ -109,9 +109,8 @@ type game struct {
 // call is an effect that was begun.
 type call struct {
 	control.Effect
-	moving bool
-	moved  int64
-	left   bool // given up: the daemon does not wait for it
+	moved int64
+	left  bool // given up: the daemon does not wait for it
 }
 
 func (g *game) say(format string, args ...any) {

@@ -39,7 +39,6 @@ type cell struct {
 	value  string
 	theirs string // what would stand without homenode
 	object string
-	nobody bool // nobody but homenode has ever written it
 
 	wrote  int    // event at which somebody else wrote it last
 	set    int    // … homenode set it last; 0 when it was put back
