@@ -1,5 +1,0 @@
-# disk/services.sh: systemd, and three programs that serve; sourced by fetch-disk.sh.
-. e2e/disk/systemd.sh
-about='systemd, sqlite, memcached and nginx'
-size=512M
-packages=(systemd systemd-sysv dbus base-files netbase mount util-linux coreutils dash bash procps sed grep sqlite3 memcached nginx apache2-utils)
