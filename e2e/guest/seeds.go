@@ -29,7 +29,7 @@ func seedsPods(t *T) {
 		out, _ := exec.Command("ctr", "-n", "homenode-seeds", "task", "list").Output()
 		return strings.Count(string(out), "RUNNING")
 	})
-	r := captureFor(8*time.Minute, []string{seedsRunner, "-smoke", "-arms", "kernel,kubelet,homenode", "-measure", "10s", "-homenode", homenodeBin, "-o", "/tmp/seeds", "pacific"}, "bench/seeds pacific")
+	r := captureFor(15*time.Minute, []string{seedsRunner, "-smoke", "-arms", "kernel,kubelet,homenode", "-measure", "10s", "-homenode", homenodeBin, "-o", "/tmp/seeds", "pacific"}, "bench/seeds pacific")
 	stop()
 	t.seedsRan(r, "transactions", "kernel", "kubelet", "homenode")
 	if *most != pods {

@@ -24,7 +24,7 @@ func init() {
 		Test{Name: "containers.count", Shapes: []string{"pods-count"}, Limit: 10 * time.Minute, Homenode: true},
 		Test{Name: "containers.exact", Shapes: []string{"pods-count"}, OnHost: true, After: "containers.count"},
 		Test{Name: "containers.local", Shapes: []string{"pods-count"}, OnHost: true, After: "containers.count", Homenode: true})
-	Tests = append(Tests, Test{Name: "seeds.pods", Shapes: []string{"pods-seeds"}, Limit: 10 * time.Minute, Homenode: true, Numactl: true})
+	Tests = append(Tests, Test{Name: "seeds.pods", Shapes: []string{"pods-seeds"}, Limit: 18 * time.Minute, Homenode: true, Numactl: true})
 	Tests = append(Tests, Test{Name: "containers.grants", Shapes: []string{"pods", "pods-crio"}, Limit: 8 * time.Minute, Slow: true, Homenode: true})
 	for _, name := range []string{"start", "first-page", "class", "static", "move", "undo", "faults", "come-and-go"} {
 		Tests = append(Tests, Test{Name: "containers." + name, Shapes: []string{"pods", "pods-1.7", "pods-crio"}, Limit: 3 * time.Minute, Slow: name != "start", Homenode: true})
