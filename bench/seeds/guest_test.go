@@ -46,7 +46,7 @@ func TestDomain(t *testing.T) {
 func TestPodCommand(t *testing.T) {
 	in := &instance{name: ours + "-pod-0", ask: ask{cpus: 8, memory: 100}}
 	got := strings.Join(in.pod(&state{Run: "R", Dir: "/var/tmp/d"}, home{topology.CPUs(0, 1), topology.Nodes(0)}.confine([]string{"sh", "x"})), " ")
-	want := "ctr -n homenode-seeds run --rm --net-host --memory-limit 171966464 --mount type=bind,src=/var/tmp/d,dst=/var/tmp/d,options=rbind:rw --env HOMENODE_SEEDS=R --cwd /var/tmp/d --rootfs / homenode-seeds-pod-0 taskset -c 0-1 numactl --membind=0 sh x"
+	want := "ctr -n homenode-seeds run --rm --memory-limit 171966464 --mount type=bind,src=/var/tmp/d,dst=/var/tmp/d,options=rbind:rw --env PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin --env HOMENODE_SEEDS=R --cwd /var/tmp/d --rootfs /run/homenode-seeds-root homenode-seeds-pod-0 taskset -c 0-1 numactl --membind=0 sh x"
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
@@ -54,7 +54,7 @@ func TestPodCommand(t *testing.T) {
 	if err != nil {
 		t.Skip("skipped: no ctr (package containerd)")
 	}
-	for _, flag := range []string{"--rm", "--net-host", "--memory-limit", "--mount", "--env", "--cwd", "--rootfs"} {
+	for _, flag := range []string{"--rm", "--memory-limit", "--mount", "--env", "--cwd", "--rootfs"} {
 		if !strings.Contains(string(help), flag) {
 			t.Errorf("ctr run has no %s", flag)
 		}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // instance is one program that runs.
@@ -149,14 +151,59 @@ func (h home) confine(argv []string) []string {
 	return argv
 }
 
-// pod is the command that runs another one in a container of containerd. Its files are the host's, so
-// that no image is needed, and its network is.
+// pod is the command that runs another one in a container of containerd. Its files are the host's (podRoot), so that
+// no image is needed. It has a network of its own: in that of the host runc cannot mount sysfs over the
+// host's /sys, which would be the same file system.
 func (in *instance) pod(s *state, argv []string) []string {
-	return append([]string{"ctr", "-n", ours, "run", "--rm", "--net-host",
+	return append([]string{"ctr", "-n", ours, "run", "--rm",
 		"--memory-limit", strconv.Itoa((in.ask.memory + 64) << 20),
 		"--mount", "type=bind,src=" + s.Dir + ",dst=" + s.Dir + ",options=rbind:rw",
-		"--env", marker + s.Run, "--cwd", s.Dir,
-		"--rootfs", "/", in.name}, argv...)
+		// ctr gives a container without an image no environment.
+		"--env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "--env", marker + s.Run, "--cwd", s.Dir,
+		"--rootfs", podRoot, in.name}, argv...)
+}
+
+// podRoot is where the host's files are mounted once more, read-only, as the root of containers: runc cannot
+// change its root to the one it has.
+const podRoot = "/run/homenode-seeds-root"
+
+// mountPodRoot mounts them. The copy is private before it is mounted, so that unmounting it reaches no mount of
+// the host.
+func mountPodRoot() error {
+	if err := os.MkdirAll(podRoot, 0o755); err != nil {
+		return err
+	}
+	tree, err := unix.OpenTree(unix.AT_FDCWD, "/", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
+	if err != nil {
+		return fmt.Errorf("copy the mounts of /: %w", err)
+	}
+	defer unix.Close(tree)
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY, Propagation: unix.MS_PRIVATE}
+	if err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attr); err != nil {
+		return fmt.Errorf("make the copy of the mounts of / read-only: %w", err)
+	}
+	if err := unix.MoveMount(tree, "", unix.AT_FDCWD, podRoot, unix.MOVE_MOUNT_F_EMPTY_PATH); err != nil {
+		return fmt.Errorf("mount %s: %w", podRoot, err)
+	}
+	return nil
+}
+
+// unmountPodRoot undoes that. Only an empty folder is removed.
+func unmountPodRoot() error {
+	for {
+		err := unix.Unmount(podRoot, unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW)
+		if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT) { // nothing is mounted there
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("unmount %s: %w", podRoot, err)
+		}
+	}
+	err := os.Remove(podRoot)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // text is what an instance has printed.

@@ -460,6 +460,11 @@ func one(ctx context.Context, out io.Writer, e *Experiment, h *topology.Host, o 
 		return err
 	}
 	defer func() { err = errors.Join(err, l.state.restore()) }()
+	if slices.Contains(l.state.In, Pod) {
+		if err := mountPodRoot(); err != nil {
+			return err
+		}
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err

@@ -152,6 +152,9 @@ func (s *state) restore() error {
 	var problems []error
 	s.removeMachines()
 	problems = append(problems, killMarked(s.Run, s.Dir))
+	if slices.Contains(s.In, Pod) {
+		problems = append(problems, unmountPodRoot())
+	}
 	left := s.undoDaemons() // before the settings: the daemons came after those
 	problems = append(problems, left)
 	for _, k := range slices.Backward(s.Kept) {

@@ -114,6 +114,9 @@ func judgeHarmless(scene string) func(*tally, counts) (string, error) {
 				times[b.arm] = map[bool]float64{}
 			}
 			times[b.arm][b.cold] = b.nanoseconds(m)
+			if share := missesShare(b.all); scene == "idle-local" && share < servedEnough {
+				return "", fmt.Errorf("%s: local memory serves %s of the misses; this scene starts with all memory local", b.arm, percent(share))
+			}
 		}
 		var said []string
 		var trouble error

@@ -74,12 +74,11 @@ func TestJudgeServed(t *testing.T) {
 // Where there is nothing to gain, homenode may take at most 2 % more of modelled time, from the first page as
 // when settled.
 func TestJudgeHarmless(t *testing.T) {
-	const scene = "full"
-	judge := func(localCold, localSettled int) (string, error) {
+	judgeOf := func(scene string, kernel, localCold, localSettled int) (string, error) {
 		var ta = newTally(suite.Shape{Seed: 1}, nil)
 		var file strings.Builder
 		lines := []string{"SCENE " + scene, "WALKER 0 a 1 4 10 local"}
-		for arm, local := range map[string][2]int{"kernel alone": {500, 500}, "homenode": {localCold, localSettled}} {
+		for arm, local := range map[string][2]int{"kernel alone": {kernel, kernel}, "homenode": {localCold, localSettled}} {
 			for i, cold := range []bool{true, false} {
 				tag := suite.BottleTag(scene, arm, cold)
 				lines = append(lines, fmt.Sprintf("MARK %d 1 %s", tag, arm))
@@ -99,6 +98,9 @@ func TestJudgeHarmless(t *testing.T) {
 		}
 		return judgeHarmless(scene)(ta, counted)
 	}
+	judge := func(localCold, localSettled int) (string, error) {
+		return judgeOf("full", 500, localCold, localSettled)
+	}
 	if text, err := judge(500, 490); err != nil || text != "modelled time under homenode, of the kernel's alone: from the first page 1.000, settled 1.005" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -108,8 +110,14 @@ func TestJudgeHarmless(t *testing.T) {
 	if text, err := judge(300, 500); err == nil || !strings.Contains(err.Error(), "from the first page: homenode takes") {
 		t.Errorf("%q, %v", text, err)
 	}
-	if _, err := judgeHarmless(scene)(newTally(suite.Shape{}, nil), counts{}); err == nil {
+	if _, err := judgeHarmless("full")(newTally(suite.Shape{}, nil), counts{}); err == nil {
 		t.Error("a scene of which nothing was counted passes")
+	}
+	if text, err := judgeOf("idle-local", 1000, 1000, 1000); err != nil {
+		t.Errorf("%q, %v", text, err)
+	}
+	if text, err := judgeOf("idle-local", 900, 1000, 1000); err == nil || !strings.Contains(err.Error(), "starts with all memory local") {
+		t.Errorf("%q, %v", text, err)
 	}
 }
 

@@ -143,6 +143,7 @@ var judges = map[string]func(*tally, counts) (string, error){
 	"bottle.six-guests-served":   judgeServed("six-guests", servedEnough),
 	"bottle.eight-guests-served": judgeServed("eight-guests", servedEnough),
 	"bottle.idle-served":         judgeHarmless("idle"),
+	"bottle.idle-local-served":   judgeHarmless("idle-local"),
 	"bottle.full-served":         judgeHarmless("full"),
 	"bottle.interleaved-served":  judgeHarmless("interleaved"),
 	"bottle.two-served":          judgeServed("two", servedEnough),

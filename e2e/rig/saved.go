@@ -25,6 +25,8 @@ const diskBytes = 128 << 20
 // onDisk is what the second disk holds beside the tests and homenode.
 func onDisk(s suite.Shape) []string {
 	switch {
+	case s.Name == "pods-seeds":
+		return []string{"bench-seeds"}
 	case s.Disk == "bench":
 		return []string{"homenode.service", "bench-share"}
 	case s.Systemd:
@@ -42,6 +44,8 @@ func buildDisk(ctx context.Context, root, bin, homenode string, j work) error {
 		return err
 	}
 	switch {
+	case j.shape.Name == "pods-seeds":
+		return goBuild(ctx, root, bin, "bench-seeds", "./bench/seeds")
 	case j.shape.Systemd:
 		return buildService(ctx, root, bin, j.tests)
 	case j.shape.Disk == "libvirt":
@@ -171,6 +175,9 @@ func (g *guest) writeDisk(ctx context.Context, disk, bin string, words []string)
 	}
 	if g.shape.NIC > 0 {
 		files = append(files, g.tools.modules...)
+	}
+	if needs([]work{g.work}, func(t suite.Test) bool { return t.Numactl }) {
+		files = append(files, g.tools.numactl...)
 	}
 	for _, f := range files {
 		b, err := os.ReadFile(f.from)
