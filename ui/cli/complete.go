@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"iter"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/measure"
@@ -165,50 +162,6 @@ func onlyFirst(of completer) completer {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		return of(c, args, begun)
-	}
-}
-
-// soon is what a call that may hang has to say in time; nothing otherwise.
-func soon(c *cobra.Command, within time.Duration, call func(context.Context) []string) []string {
-	ctx, cancel := context.WithTimeout(contextOf(c), within)
-	defer cancel()
-	answer := make(chan []string, 1)
-	go func() { answer <- call(ctx) }()
-	select {
-	case out := <-answer:
-		return out
-	case <-ctx.Done():
-		return nil
-	}
-}
-
-// plainToType reports whether a name may go onto a command line as it is. What several names begin
-// with is put there by bash without quotes, and the next key evaluates the line: users choose
-// the names of their cgroups.
-func plainToType(name string) bool {
-	return !strings.HasPrefix(name, "-") && words.Printable(name) == name && !strings.ContainsAny(name, " "+forShells)
-}
-
-// forShells is what a shell takes for more than text.
-const forShells = "\"'`$&|;<>()*?[]{}!#~^%"
-
-// toType is workloads by names that can be typed: cgroups by their units where those are
-// unique, and what was begun is no path.
-func toType(all []api.Workload, begun string) iter.Seq2[string, *api.Workload] {
-	return func(yield func(string, *api.Workload) bool) {
-		units := map[string]int{}
-		for i := range all {
-			units[path.Base(string(all[i].ID))]++
-		}
-		for i := range all {
-			name := string(all[i].ID)
-			if unit := path.Base(name); strings.HasPrefix(name, "/") && units[unit] == 1 && !strings.HasPrefix(begun, "/") {
-				name = unit
-			}
-			if plainToType(name) && !yield(name, &all[i]) {
-				return
-			}
-		}
 	}
 }
 

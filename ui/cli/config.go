@@ -11,20 +11,6 @@ import (
 	"github.com/homenode/homenode/core/words"
 )
 
-// Configuration is what a configuration file and its drop-ins say.
-type Configuration struct {
-	Files  []string // that were read, in order
-	Values []ConfigValue
-	Odd    []string // what does not fit this machine, a sentence each
-}
-
-// ConfigValue is one value of a configuration.
-type ConfigValue struct {
-	Key  string `json:"key"`  // such as share.enabled or workloads[0].match
-	Text string `json:"text"` // the value as YAML has it
-	From string `json:"from"` // file, line and column that give it; empty for the default
-}
-
 // configAnswer is the whole of a configuration.
 type configAnswer struct {
 	Schema string        `json:"schema"`

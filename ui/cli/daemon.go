@@ -11,20 +11,6 @@ import (
 	"github.com/homenode/homenode/core/words"
 )
 
-// DaemonOptions is what the command line says about the daemon. Zero values
-// leave the matter to the configuration file.
-type DaemonOptions struct {
-	Config   string // file; "" is none
-	Mode     string
-	StateDir string
-	Socket   string
-	Period   time.Duration
-	Listen   string // port, or address and port, of the page
-	// FirstLook is called with the status after the first look and with the time between
-	// two looks; nil is allowed.
-	FirstLook func(api.Status, time.Duration)
-}
-
 func daemonCommand(e *Env) *cobra.Command {
 	var o DaemonOptions
 	var show bool
@@ -119,23 +105,4 @@ func printWatching(e *Env, socket string, period time.Duration) {
 		status += " --socket " + words.Printable(socket)
 	}
 	fmt.Fprintf(e.Stderr, "\nwatching every %v; Ctrl-C ends; `%s` in another terminal shows it again\n", period, status)
-}
-
-// stateDirFlag lets a command work on the state folder when no daemon runs.
-func stateDirFlag(c *cobra.Command, e *Env) {
-	c.Flags().String("state-dir", e.DefaultState, "`folder` of the journal, used when no daemon runs")
-	socketFlag(c, e)
-}
-
-// socketFlag lets a command ask a daemon that listens elsewhere.
-func socketFlag(c *cobra.Command, e *Env) {
-	c.Flags().String("socket", e.DefaultSocket, "unix `socket` of the daemon")
-}
-
-// contextOf is the command's context, never nil.
-func contextOf(c *cobra.Command) context.Context {
-	if ctx := c.Context(); ctx != nil {
-		return ctx
-	}
-	return context.Background()
 }

@@ -21,32 +21,6 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
-// DemoOptions is the command line of demo.
-type DemoOptions struct {
-	Nodes int     // of the simulated host, 1 to 64
-	Seed  uint64  // of all that happens there
-	Speed float64 // simulated seconds in a second
-	Story string  // name of one of demoStories
-	// Ready is called once the demo can be opened. Its clock starts with the first connection.
-	Ready func(DemoPlace)
-	// Next is another story to play from its start; nil for none.
-	Next <-chan string
-	// Ended is called at the end of each story with the last status; nil is not called.
-	Ended func(story string, s api.Status)
-	// See is called with what status tells each simulated second, and the newest events, as fast
-	// as can be and with nothing served, until it returns false; nil is not.
-	See func(api.Status, []plan.Event) bool
-}
-
-// DemoPlace is where a demo can be opened.
-type DemoPlace struct {
-	Socket string // of its daemon
-	Page   string // link to its page; "" without one
-}
-
-// Demo runs a simulated host under the daemon's loop until ctx ends.
-type Demo func(ctx context.Context, o DemoOptions) error
-
 // demoStories is what a demo can show, by the keys 1 to 4.
 var demoStories = []struct{ name, title, what string }{
 	{"kernel", "kernel alone", "the kernel's own NUMA balancing; homenode only watches"},
@@ -111,7 +85,7 @@ for the same seed, and ends.`,
 			summary := ""
 			o.Ended = func(story string, s api.Status) { summary += storyLines(story, &s) }
 			var err error
-			if in, out := e.screen(); out != nil && !serve {
+			if in, out := terminalOf(e); out != nil && !serve {
 				err = topDemo(contextOf(c), e, o, in, out)
 			} else {
 				o.Ready = func(p DemoPlace) { printDemo(e, &o, p) }
@@ -135,7 +109,7 @@ for the same seed, and ends.`,
 }
 
 // screen is the terminal that a screen can be drawn on; nil, nil where there is none.
-func (e *Env) screen() (in io.Reader, out *os.File) {
+func terminalOf(e *Env) (in io.Reader, out *os.File) {
 	stdin, ok := e.Stdin.(*os.File)
 	if !ok || view.Terminal(stdin) == nil || e.Getenv("TERM") == "dumb" {
 		return nil, nil

@@ -12,6 +12,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/view"
@@ -134,7 +135,7 @@ func printExplanation(w io.Writer, p view.Paint, x api.Explanation, candidates i
 	printDistances(w, x.Decision.Distances)
 	var steps []string
 	for _, s := range wl.Steps {
-		steps = append(steps, fmt.Sprintf("%s: %s → %s. %s", s.Kind, orAll(s.From), s.To, s.Reason))
+		steps = append(steps, fmt.Sprintf("%s: %s → %s. %s", s.Kind, words.OrAll(s.From), s.To, s.Reason))
 	}
 	section(w, p, "steps left", steps)
 	printJournal(w, p, x)
@@ -193,7 +194,7 @@ func printNear(w io.Writer, p view.Paint, wl api.Workload) {
 func printJournal(w io.Writer, p view.Paint, x api.Explanation) {
 	var changed []string
 	for _, j := range x.Journal {
-		changed = append(changed, fmt.Sprintf("%s of %s: %s → %s (%s)", j.Kind, j.Path, orAll(j.Old), j.New, j.State))
+		changed = append(changed, fmt.Sprintf("%s of %s: %s → %s (%s)", j.Kind, j.Path, words.OrAll(j.Old), j.New, j.State))
 	}
 	section(w, p, "changed so far; `homenode undo` puts it back", changed)
 }
@@ -271,13 +272,6 @@ func byNode(mem []api.NodeKiB, total int64) string {
 	return strings.Join(parts, ", ")
 }
 
-func orAll(list string) string {
-	if list == "" {
-		return "all"
-	}
-	return list
-}
-
 // printDistances names the source of each distance that was gone by.
 func printDistances(w io.Writer, all []plan.Distance) {
 	if len(all) == 0 {
@@ -296,4 +290,15 @@ func from(x api.Workload) string {
 		return ""
 	}
 	return " by " + string(x.LocalityFrom)
+}
+
+// printShortages says what each node lacks, in people's units.
+func printShortages(w io.Writer, lacks []plan.Shortage) {
+	for _, x := range lacks {
+		want, have := words.Count(int(x.Want), string(x.Resource)), fmt.Sprint(x.Have)
+		if x.Resource == plan.Memory {
+			want, have = words.Size(topology.KiB(x.Want))+" of memory", words.Size(topology.KiB(x.Have))
+		}
+		fmt.Fprintf(w, "  %s: %s wanted, %s there\n", words.Nodes(x.Nodes), want, have)
+	}
 }

@@ -24,14 +24,6 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
-// Remote is a command on another machine.
-type Remote struct {
-	To, Port string // destination of ssh, and its port; "" is ssh's choice
-	Within   time.Duration
-	Args     []string // the command and its arguments, words without anything special to a shell
-	Stdin    string
-}
-
 // asking is how many hosts are asked at once, for how long each, and what those are shown
 // that answer over TCP.
 type asking struct {
@@ -246,12 +238,12 @@ that does not answer is a row with the reason. Exit status 1: some did not answe
 			if sort != "" && fleetOrders[sort] == nil {
 				return usageErrorf("--sort %q: want %s", sort, strings.Join(fleetSortKeys, ", "))
 			}
-			hosts, err := e.hosts(c, args, file)
+			hosts, err := hostsOf(e, c, args, file)
 			if err != nil {
 				return err
 			}
 			look := func() (fleetDocument, error) {
-				d := fleetOf(each(contextOf(c), &how, hosts, func(ctx context.Context, a address) fleetHost { return e.fleetHost(ctx, &how, a) }))
+				d := fleetOf(each(contextOf(c), &how, hosts, func(ctx context.Context, a address) fleetHost { return lookAt(e, ctx, &how, a) }))
 				if order := fleetOrders[sort]; order != nil {
 					slices.SortStableFunc(d.Hosts, func(a, b fleetHost) int { return order(&a, &b) })
 				}
@@ -339,8 +331,8 @@ func fleetOf(hosts []fleetHost) fleetDocument {
 }
 
 // fleetHost asks one host.
-func (e *Env) fleetHost(ctx context.Context, how *asking, a address) fleetHost {
-	s, err := e.statusOf(ctx, how, a)
+func lookAt(e *Env, ctx context.Context, how *asking, a address) fleetHost {
+	s, err := statusOf(e, ctx, how, a)
 	if err != nil {
 		return fleetHost{Host: a.name, Error: how.why(ctx, err), Problems: []string{}}
 	}
@@ -374,12 +366,12 @@ func (h *fleetHost) node(n *api.Node) {
 }
 
 // statusOf is the status of a host.
-func (e *Env) statusOf(ctx context.Context, how *asking, a address) (s api.Status, err error) {
+func statusOf(e *Env, ctx context.Context, how *asking, a address) (s api.Status, err error) {
 	if a.ssh != "" {
 		text, err := e.Remote(ctx, Remote{To: a.ssh, Port: a.port, Within: how.within, Args: []string{"homenode", "status", "--json"}})
 		return s, answered(text, err, &s.Schema, &s, "homenode-status/3", "homenode-status/2")
 	}
-	client, err := e.dialHost(ctx, how, a)
+	client, err := dialHost(e, ctx, how, a)
 	if err != nil {
 		return s, err
 	}
@@ -388,7 +380,7 @@ func (e *Env) statusOf(ctx context.Context, how *asking, a address) (s api.Statu
 }
 
 // dialHost reaches a daemon on this machine, or one that answers over TCP.
-func (e *Env) dialHost(ctx context.Context, how *asking, a address) (*api.Client, error) {
+func dialHost(e *Env, ctx context.Context, how *asking, a address) (*api.Client, error) {
 	if a.url != "" {
 		return api.Over(api.OverTCP{URL: a.url, Token: how.bearer, TLS: how.tls})
 	}

@@ -121,11 +121,11 @@ Exit status 1: it fits nowhere.`,
 			if err != nil {
 				return err
 			}
-			hosts, err := e.hosts(c, args, file)
+			hosts, err := hostsOf(e, c, args, file)
 			if err != nil {
 				return err
 			}
-			d := fitDocument{Schema: "homenode-fleet-fit/1", Hosts: each(contextOf(c), &how, hosts, func(ctx context.Context, a address) fitHost { return e.fitHost(ctx, &how, a, text) })}
+			d := fitDocument{Schema: "homenode-fleet-fit/1", Hosts: each(contextOf(c), &how, hosts, func(ctx context.Context, a address) fitHost { return fitsOn(e, ctx, &how, a, text) })}
 			if contextOf(c).Err() != nil {
 				return forbiddenErrorf("interrupted")
 			}
@@ -172,7 +172,7 @@ func better(a, b *fitHost) int {
 }
 
 // fitHost asks one host. Over ssh the homenode there asks its own daemon in the same way.
-func (e *Env) fitHost(ctx context.Context, how *asking, a address, spec string) fitHost {
+func fitsOn(e *Env, ctx context.Context, how *asking, a address, spec string) fitHost {
 	failed := func(err error) fitHost {
 		return fitHost{Host: a.name, Error: how.why(ctx, err), Workloads: []fitWork{}}
 	}
@@ -188,7 +188,7 @@ func (e *Env) fitHost(ctx context.Context, how *asking, a address, spec string) 
 		d.Hosts[0].Host = a.name
 		return d.Hosts[0]
 	}
-	client, err := e.dialHost(ctx, how, a)
+	client, err := dialHost(e, ctx, how, a)
 	if err != nil {
 		return failed(err)
 	}

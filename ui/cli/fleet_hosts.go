@@ -95,7 +95,7 @@ func checkHosts(hosts []address) error {
 
 // hosts is those that a command line names, by itself, in a file, or in the file of hosts
 // that is there by default.
-func (e *Env) hosts(c *cobra.Command, args []string, file string) ([]address, error) {
+func hostsOf(e *Env, c *cobra.Command, args []string, file string) ([]address, error) {
 	if len(args) > 0 {
 		if file != "" {
 			return nil, misused(c, "--hosts and hosts do not go together")

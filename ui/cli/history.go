@@ -107,15 +107,6 @@ time ago (30m, 12h, 2d), a time of today (10:30), a date (2026-11-22) or both
 	return c
 }
 
-// listed is words in a list, as flags and errors name them.
-func listed[T ~string](all []T) string {
-	out := make([]string, len(all))
-	for i := range all {
-		out[i] = string(all[i])
-	}
-	return strings.Join(out, ", ")
-}
-
 // times are the forms that a time may be written in, in the time zone of the user but for
 // the first.
 var times = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly}

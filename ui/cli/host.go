@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,19 +19,6 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 )
-
-// HostPreparer is this machine for `homenode host`.
-type HostPreparer interface {
-	// Devices reads the interrupts of NICs and NVMe drives.
-	Devices(ctx context.Context, h *topology.Host) ([]irq.Device, error)
-	// PlacesInterrupts reports whether the daemon is configured to place them.
-	PlacesInterrupts() (bool, error)
-	// Placed is the homes that a stopped daemon has left in its state folder; none while
-	// one runs, which answers for itself.
-	Placed(stateDir string) ([]plan.Placement, error)
-	// MayPrepare is why the caller may not, without a daemon that does it.
-	MayPrepare() error
-}
 
 func hostCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
@@ -439,7 +425,7 @@ func (d *preparation) print(e *Env, dryRun bool) error {
 	out := bufio.NewWriter(e.Stdout)
 	p := e.paint()
 	for _, s := range d.Steps {
-		fmt.Fprintf(out, "%s  %s %s: %s → %s. %s\n", s.State, s.Kind, s.Target, orAll(s.From), s.To, s.Reason)
+		fmt.Fprintf(out, "%s  %s %s: %s → %s. %s\n", s.State, s.Kind, s.Target, words.OrAll(s.From), s.To, s.Reason)
 		if s.Error != "" {
 			fmt.Fprintf(out, "    %s\n", p.Warn(oneLine(s.Error)))
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/words"
 )
 
 func hostPartitionCommand(e *Env) *cobra.Command {
@@ -80,15 +79,4 @@ Exit status: 1 work stands in the way; the line names it.`,
 type partitionAnswer struct {
 	Schema string `json:"schema"`
 	api.Partition
-}
-
-// partitionWords says what a partition leaves to dedicated work.
-func partitionWords(b api.Partition) string {
-	switch {
-	case b.Partition == plan.OnlyDedicated:
-		return "no shared work on this host"
-	case b.Dedicated == "":
-		return "no CPU is for dedicated work"
-	}
-	return fmt.Sprintf("dedicated work has %s alone", words.CPUs(b.Dedicated))
 }

@@ -3,11 +3,18 @@ package cli
 import (
 	"cmp"
 	"context"
+	"iter"
+	"path"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 )
 
 // namesText says how a workload is named on the command line (workload.Find).
@@ -69,4 +76,67 @@ func checkName(name string) error {
 		return usageErrorf("a name of %d bytes; no workload has one of more than %d", len(name), longestName)
 	}
 	return nil
+}
+
+// soon is what a call that may hang has to say in time; nothing otherwise.
+func soon(c *cobra.Command, within time.Duration, call func(context.Context) []string) []string {
+	ctx, cancel := context.WithTimeout(contextOf(c), within)
+	defer cancel()
+	answer := make(chan []string, 1)
+	go func() { answer <- call(ctx) }()
+	select {
+	case out := <-answer:
+		return out
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// toType is workloads by names that can be typed: cgroups by their units where those are
+// unique, and what was begun is no path.
+func toType(all []api.Workload, begun string) iter.Seq2[string, *api.Workload] {
+	return func(yield func(string, *api.Workload) bool) {
+		units := map[string]int{}
+		for i := range all {
+			units[path.Base(string(all[i].ID))]++
+		}
+		for i := range all {
+			name := string(all[i].ID)
+			if unit := path.Base(name); strings.HasPrefix(name, "/") && units[unit] == 1 && !strings.HasPrefix(begun, "/") {
+				name = unit
+			}
+			if plainToType(name) && !yield(name, &all[i]) {
+				return
+			}
+		}
+	}
+}
+
+// forShells is what a shell takes for more than text.
+const forShells = "\"'`$&|;<>()*?[]{}!#~^%"
+
+// plainToType reports whether a name may go onto a command line as it is. What several names begin
+// with is put there by bash without quotes, and the next key evaluates the line: users choose
+// the names of their cgroups.
+func plainToType(name string) bool {
+	return !strings.HasPrefix(name, "-") && words.Printable(name) == name && !strings.ContainsAny(name, " "+forShells)
+}
+
+// nearFlag says what something is to be near to.
+func nearFlag(f *pflag.FlagSet, near *[]string) {
+	f.StringArrayVar(near, "near", nil, "what to be near: a `DEVICE` by kernel name or PCI address, process=NAME or service=NAME; ,policy=required refuses any other home; may be repeated")
+}
+
+func parseNear(texts []string) ([]workload.Near, error) {
+	if len(texts) == 0 {
+		return nil, nil
+	}
+	if slices.Contains(texts, "none") {
+		return nil, usageErrorf("--near none: only homenode vm place takes it, and with no other --near; a device of that name is device=none")
+	}
+	near, err := workload.ParseNear(strings.Join(texts, " "))
+	if err != nil {
+		return nil, usageErrorf("--near: %w", err)
+	}
+	return near, nil
 }

@@ -42,36 +42,6 @@ func programCommand(e *Env, name string) *cobra.Command {
 	return nil
 }
 
-// ByHand is what those programs do by one system call.
-type ByHand interface {
-	Affinity(tid int) (topology.CPUSet, error) // 0 is this process
-	SetAffinity(tid int, cpus topology.CPUSet) error
-	Threads(pid int) ([]int, error)
-	// Migrate moves a process's pages that lie on from to the nodes to; left could not be moved.
-	Migrate(pid int, from, to topology.NodeSet) (left int, err error)
-	Segment(o Segment) (OpenSegment, error)
-	// Commands is the processes whose command line has a text in it.
-	Commands(text string) (map[int]string, error)
-}
-
-// Segment is a range of shared memory, as numactl(8) names it.
-type Segment struct {
-	KeyFile, File  string
-	ID             int // -1 for none
-	Offset, Length int64
-	Huge           bool
-	Mode           uint32
-}
-
-// OpenSegment is one that is open.
-type OpenSegment interface {
-	SetPolicy(policy Memory, nodes topology.NodeSet, strict bool) error
-	Touch()
-	// Dump writes the policy of its pages and, with nodes, the node that each lies on.
-	Dump(w io.Writer, nodes bool) error
-	Close() error
-}
-
 // standIn is the command for another program: its command line is that of the program, and so is the exit
 // status of what goes wrong.
 func standIn(use, short, long, example string, run func(c *cobra.Command, args []string) error) *cobra.Command {
@@ -326,7 +296,8 @@ func runQuietly(ctx context.Context, e *Env, s *Start, command []string) error {
 	if s.Balancing {
 		args = append(args, "--balancing")
 	}
-	root := rootCommand(e, "run")
+	root := &cobra.Command{Use: "homenode", SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(runCommand(e))
 	root.SetArgs(append(append(args, "--"), command...))
 	return root.ExecuteContext(ctx)
 }

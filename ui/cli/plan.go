@@ -14,7 +14,6 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/place/replay"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/view"
@@ -143,40 +142,6 @@ say
 	return c
 }
 
-// idleState is a host with nothing placed on it. Memory that is in use and that
-// the kernel would not give back counts as taken.
-func idleState(h *topology.Host, reserve, packing string) (plan.State, error) {
-	st := plan.State{Host: h, Policy: plan.DefaultPolicy()}
-	var err error
-	if st.Policy.Reserved, err = topology.ParseCPUSet(reserve); err != nil {
-		return st, usageErrorf("--reserve: %w", err)
-	}
-	if beyond := st.Policy.Reserved.Minus(h.Online.Union(h.Offline)); !beyond.Empty() {
-		return st, usageErrorf("--reserve: CPUs %v are not on this host, which has %v", beyond, h.Online)
-	}
-	switch p := plan.Packing(packing); p {
-	case "":
-	case plan.Adaptive, plan.Pack, plan.Spread:
-		st.Policy.Packing = p
-	default:
-		return st, usageErrorf("--packing %q; want adaptive, pack or spread", packing)
-	}
-	for i := range h.Nodes {
-		n := &h.Nodes[i]
-		if n.Memory <= 0 || n.Free < 0 {
-			continue
-		}
-		used := n.Memory - n.Free - max(0, n.Reclaimable)
-		for _, p := range n.HugePages {
-			used -= p.Size * topology.KiB(max(0, p.Total))
-		}
-		if used > 0 {
-			st.Unmanaged = append(st.Unmanaged, workload.NodeMemory{Node: n.ID, KiB: used})
-		}
-	}
-	return st, nil
-}
-
 // planned is one workload with what was decided.
 type planned struct {
 	spec   workload.Spec
@@ -285,15 +250,4 @@ func planCases(e *Env, names []string, o replay.Options) error {
 		}
 	}
 	return out.Flush()
-}
-
-// printShortages says what each node lacks, in people's units.
-func printShortages(w io.Writer, lacks []plan.Shortage) {
-	for _, x := range lacks {
-		want, have := words.Count(int(x.Want), string(x.Resource)), fmt.Sprint(x.Have)
-		if x.Resource == plan.Memory {
-			want, have = words.Size(topology.KiB(x.Want))+" of memory", words.Size(topology.KiB(x.Have))
-		}
-		fmt.Fprintf(w, "  %s: %s wanted, %s there\n", words.Nodes(x.Nodes), want, have)
-	}
 }

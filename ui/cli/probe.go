@@ -21,19 +21,6 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
-// Prober measures this machine and keeps what was measured.
-type Prober interface {
-	// Memory bounds the buffers, 0 for no bound; Load is the load average.
-	Memory() int64
-	Load() measure.Value
-	// Run puts what the plan says into doc. When ctx ends it keeps what it has.
-	Run(ctx context.Context, plan measure.Plan, doc *measure.Document, progress func(float64)) error
-	// Cached is the measurement kept for a fingerprint, nil when there is none.
-	Cached(fingerprint string) (*measure.Document, error)
-	// Keep keeps a measurement and says where.
-	Keep(doc *measure.Document) (string, error)
-}
-
 func probeCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "probe",

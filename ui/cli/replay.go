@@ -16,13 +16,6 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
-// Flight is a log of the flight recorder.
-type Flight interface {
-	Next() (control.Logged, error) // io.EOF after the last
-	Torn() bool
-	Close() error
-}
-
 // replayResult is what a replay of the flight recorder found.
 type replayResult struct {
 	Schema string            `json:"schema"`            // homenode-replay/2

@@ -7,7 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,16 +16,6 @@ import (
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/ui/paper"
 )
-
-// Records is what the flight recorder wrote of a period, as it stands in the files.
-type Records interface {
-	// Next is a checkpoint, where a file begins, or a line; io.EOF after the last. Neither
-	// stands when Next is called again.
-	Next() (checkpoint, line []byte, err error)
-	// Notes is what of it could not be read.
-	Notes() []words.Reason
-	Close() error
-}
 
 // defaultReport is the file that a report is written into.
 const defaultReport = "homenode-report.html"
@@ -72,7 +61,7 @@ a time of today, a date, or both. Exit status 1: nothing was recorded then.`,
 			if name == "" {
 				name = hostName(e.Root)
 			}
-			r, err := e.report(c, from, to, name, top)
+			r, err := reportOf(e, c, from, to, name, top)
 			if err != nil {
 				return err
 			}
@@ -102,20 +91,11 @@ a time of today, a date, or both. Exit status 1: nothing was recorded then.`,
 	return c
 }
 
-// hostName is what this machine is called.
-func hostName(root fs.FS) string {
-	text, err := fs.ReadFile(root, "proc/sys/kernel/hostname")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(text))
-}
-
 // report reads the period. Where there is no log, the history alone is told.
-func (e *Env) report(c *cobra.Command, from, to time.Time, name string, top int) (r report.Report, err error) {
+func reportOf(e *Env, c *cobra.Command, from, to time.Time, name string, top int) (r report.Report, err error) {
 	collect := report.New(from, to)
 	ctx := contextOf(c)
-	if err := e.pastEvents(ctx, c, api.HistoryQuery{Since: from, Until: to}, collect); err != nil {
+	if err := pastEvents(e, ctx, c, api.HistoryQuery{Since: from, Until: to}, collect); err != nil {
 		return r, err
 	}
 	var log Records
@@ -159,7 +139,7 @@ func nothingRecorded(from, to time.Time) string {
 }
 
 // pastEvents gives the history to a report. It does without one that cannot be read.
-func (e *Env) pastEvents(ctx context.Context, c *cobra.Command, q api.HistoryQuery, collect *report.Collector) error {
+func pastEvents(e *Env, ctx context.Context, c *cobra.Command, q api.HistoryQuery, collect *report.Collector) error {
 	ask := connectJournal
 	if dir := journalDir(c); dir != "" && !c.Flags().Changed("socket") { // a folder that may be another machine's
 		ask = func(c *cobra.Command, e *Env) (api.Backend, func() error, error) {

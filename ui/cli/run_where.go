@@ -16,42 +16,6 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Memory is a memory policy of set_mempolicy(2).
-type Memory string
-
-// Memory policies that Start takes.
-const (
-	MemoryAsIs       Memory = ""               // as it is
-	MemoryHome       Memory = "home"           // preferred on the nodes of a home that homenode chose
-	MemoryHomeBound  Memory = "home, bound"    // bound to them
-	MemoryBind       Memory = "bind"           // as a person said, from here on
-	MemoryPreferred  Memory = "preferred"      // one node
-	MemoryMany       Memory = "preferred many" // several
-	MemoryInterleave Memory = "interleave"
-	MemoryWeighted   Memory = "weighted interleave"
-	MemoryLocal      Memory = "local"
-)
-
-// Start is how a command starts.
-type Start struct {
-	CPUs      topology.CPUSet // empty: as they are
-	Memory    Memory
-	Nodes     topology.NodeSet // of Memory
-	Balancing bool             // NUMA balancing may move pages among Nodes
-	Nice      *int             // nil: as it is
-	Scope     bool             // in a scope of systemd, a cgroup of its own
-	Unit      string           // its name; "" is made up
-}
-
-// Whereabouts is what this process may have and what it has.
-type Whereabouts struct {
-	CPUs    topology.CPUSet // that it can be put on: the online ones of its cpuset
-	Now     topology.CPUSet // its affinity
-	Policy  string          // of memory, in the words of numa_maps
-	OfNodes topology.NodeSet
-	Nice    int
-}
-
 // where is the flags of run that say where, as numactl(8) has them.
 type where struct {
 	nodes, cpusList, cpuNodes                             string
@@ -293,35 +257,6 @@ func (at *whereabouts) cpusNamed(flag, text string) (topology.CPUSet, error) {
 		why = fmt.Sprintf("CPU %d is offline", cpu)
 	}
 	return set, usageErrorf("--%s %s: %s; allowed: %s", flag, text, why, at.cpus)
-}
-
-// line is how a command starts that was told where.
-func (s *Start) line() string {
-	var parts []string
-	if !s.CPUs.Empty() {
-		parts = append(parts, "on "+words.CPUs(s.CPUs))
-	}
-	if m := s.memoryLine(); m != "" {
-		if len(parts) == 0 {
-			m = "with " + m
-		}
-		parts = append(parts, m)
-	}
-	return strings.Join(parts, ", ")
-}
-
-// memoryLine is the memory policy in words; "" when it is left as it is.
-func (s *Start) memoryLine() string {
-	on := words.Nodes(s.Nodes)
-	line := map[Memory]string{
-		MemoryHome: "memory preferred there", MemoryHomeBound: "memory bound there",
-		MemoryBind: "memory bound to " + on, MemoryPreferred: "memory preferred on " + on, MemoryMany: "memory preferred on " + on,
-		MemoryInterleave: "memory interleaved over " + on, MemoryWeighted: "memory interleaved by weight over " + on, MemoryLocal: "memory from the node it runs on",
-	}[s.Memory]
-	if s.Balancing {
-		line += " with NUMA balancing"
-	}
-	return line
 }
 
 // placingFlags is the flags of run that say where or how large; --show takes none of them.

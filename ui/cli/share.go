@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
-	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/view"
@@ -171,56 +169,6 @@ func sharingNow(ctx context.Context, b api.Backend) (api.Sharing, error) {
 		return api.Sharing{Schema: "homenode-share/1", Mode: s.Mode, Rest: rest, Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{}, Important: []api.ShareHarm{}, Signals: []workload.SourceStatus{}}, nil
 	}
 	return *s.Sharing, nil
-}
-
-// sharingLine is sharing in one line.
-func sharingLine(s *api.Sharing) string {
-	cpus, given := 0.0, []string{}
-	for _, n := range s.Nodes {
-		cpus += n.CPUs
-		if n.Given != "" {
-			given = append(given, n.Given)
-		}
-	}
-	if len(s.Nodes) == 0 {
-		return s.Rest
-	}
-	line := fmt.Sprintf("batch work may keep %.1f CPUs busy now", cpus)
-	if s.Rest != "" {
-		return line + ". " + s.Rest
-	}
-	line += ", on " + words.CPUs(strings.Join(given, ","))
-	if k := len(slices.DeleteFunc(slices.Clone(s.Workloads), func(w api.ShareWork) bool { return w.Frozen == nil })); k > 0 {
-		line += fmt.Sprintf("; %s frozen", words.Count(k, "workload"))
-	}
-	if k := len(s.LeftAlone); k > 0 {
-		line += fmt.Sprintf("; %s left alone (homenode share status)", words.Count(k, "batch workload"))
-	}
-	if k := len(slices.DeleteFunc(slices.Clone(s.Important), func(h api.ShareHarm) bool { return !h.Hurt })); k > 0 {
-		line += fmt.Sprintf("; %s hurt (homenode share explain)", words.Count(k, "important workload"))
-	}
-	var signals []string
-	for _, x := range s.Signals {
-		if x.Used {
-			signals = append(signals, string(x.Source))
-		}
-	}
-	const says = " (homenode share status says why)"
-	if len(s.Signals) > 0 {
-		line += "; harm is told by " + cmp.Or(strings.Join(signals, ", "), "nothing here"+says)
-	}
-	switch k := s.Scheduler; {
-	case k == nil:
-	case k.Enabled:
-		line += "; the scheduler is loaded"
-	case k.End != nil && k.End.Kind != share.EndRefused:
-		line += "; the kernel ended the scheduler. " + k.Why
-	case k.End != nil:
-		line += "; no scheduler is loaded. " + k.Why
-	default:
-		line = strings.TrimSuffix(line, says) + "; no scheduler is loaded" + says
-	}
-	return line
 }
 
 func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -361,6 +360,3 @@ func progress(bar *view.Bar) func(policy string, done, total int, simulated time
 		})
 	}
 }
-
-// Simulate is what Env.Sim does unless a test says otherwise.
-type Simulate func(ctx context.Context, o sim.Options) (*sim.Result, error)

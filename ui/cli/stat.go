@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -18,14 +17,6 @@ import (
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/view"
 )
-
-// MemoryFigures reads what numastat(8) tells.
-type MemoryFigures interface {
-	// Nodes is the memory of each node by use, and its allocations.
-	Nodes() (workload.Figures, error)
-	// Processes is where the memory of processes lies, by kind, and who could not be read.
-	Processes(ctx context.Context, pids []int) (workload.Figures, []workload.Unread)
-}
 
 // stat is memory by node, as numastat(8) has it.
 type stat struct {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/paper"
@@ -232,13 +235,6 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	}
 }
 
-func busyCPUs(cpus *float64) string {
-	if cpus == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f", *cpus)
-}
-
 func traffic(n api.Node) string {
 	if n.Bandwidth == nil {
 		return "-"
@@ -351,32 +347,63 @@ func smaller(n int) string {
 	return fmt.Sprintf("%d smaller workloads are", n)
 }
 
-// label is the ID, with the name where the ID does not tell it.
-func label(x api.Workload) string {
-	if strings.HasPrefix(string(x.ID), "pid:") && x.Name != "" {
-		return string(x.ID) + " " + x.Name
-	}
-	if strings.HasPrefix(x.Name, string(x.ID)+"/") { // the pod and what is in it
-		return x.Name
-	}
-	for part := range strings.SplitSeq(string(x.ID), "/") { // an ID of 64 digits tells nobody which it is
-		if id := workload.ContainerID(part); id != "" && x.Name != "" && !strings.Contains(x.Name, id[:12]) {
-			return x.Name
+// sharingLine is sharing in one line.
+func sharingLine(s *api.Sharing) string {
+	cpus, given := 0.0, []string{}
+	for _, n := range s.Nodes {
+		cpus += n.CPUs
+		if n.Given != "" {
+			given = append(given, n.Given)
 		}
 	}
-	return string(x.ID)
+	if len(s.Nodes) == 0 {
+		return s.Rest
+	}
+	line := fmt.Sprintf("batch work may keep %.1f CPUs busy now", cpus)
+	if s.Rest != "" {
+		return line + ". " + s.Rest
+	}
+	line += ", on " + words.CPUs(strings.Join(given, ","))
+	if k := len(slices.DeleteFunc(slices.Clone(s.Workloads), func(w api.ShareWork) bool { return w.Frozen == nil })); k > 0 {
+		line += fmt.Sprintf("; %s frozen", words.Count(k, "workload"))
+	}
+	if k := len(s.LeftAlone); k > 0 {
+		line += fmt.Sprintf("; %s left alone (homenode share status)", words.Count(k, "batch workload"))
+	}
+	if k := len(slices.DeleteFunc(slices.Clone(s.Important), func(h api.ShareHarm) bool { return !h.Hurt })); k > 0 {
+		line += fmt.Sprintf("; %s hurt (homenode share explain)", words.Count(k, "important workload"))
+	}
+	var signals []string
+	for _, x := range s.Signals {
+		if x.Used {
+			signals = append(signals, string(x.Source))
+		}
+	}
+	const says = " (homenode share status says why)"
+	if len(s.Signals) > 0 {
+		line += "; harm is told by " + cmp.Or(strings.Join(signals, ", "), "nothing here"+says)
+	}
+	switch k := s.Scheduler; {
+	case k == nil:
+	case k.Enabled:
+		line += "; the scheduler is loaded"
+	case k.End != nil && k.End.Kind != share.EndRefused:
+		line += "; the kernel ended the scheduler. " + k.Why
+	case k.End != nil:
+		line += "; no scheduler is loaded. " + k.Why
+	default:
+		line = strings.TrimSuffix(line, says) + "; no scheduler is loaded" + says
+	}
+	return line
 }
 
-func percent(share *float64) string {
-	if share == nil {
-		return "-"
+// partitionWords says what a partition leaves to dedicated work.
+func partitionWords(b api.Partition) string {
+	switch {
+	case b.Partition == plan.OnlyDedicated:
+		return "no shared work on this host"
+	case b.Dedicated == "":
+		return "no CPU is for dedicated work"
 	}
-	return fmt.Sprintf("%.1f %%", *share*100)
-}
-
-func orDash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
+	return fmt.Sprintf("dedicated work has %s alone", words.CPUs(b.Dedicated))
 }

@@ -100,10 +100,10 @@ func printUndo(e *Env, r api.UndoResult, dryRun bool) {
 	}
 	p, r := e.paint(), view.PlainAll(r)
 	for _, x := range r.Restored {
-		fmt.Fprintf(e.Stdout, "%s  %s %s: %s → %s\n", p.Good(restored), x.Kind, x.Path, x.New, orAll(x.Old))
+		fmt.Fprintf(e.Stdout, "%s  %s %s: %s → %s\n", p.Good(restored), x.Kind, x.Path, x.New, words.OrAll(x.Old))
 	}
 	for _, x := range r.Unchanged {
-		fmt.Fprintf(e.Stdout, "unchanged %s %s: it is %s already, as before homenode\n", x.Kind, x.Path, orAll(x.Old))
+		fmt.Fprintf(e.Stdout, "unchanged %s %s: it is %s already, as before homenode\n", x.Kind, x.Path, words.OrAll(x.Old))
 	}
 	for _, x := range r.Gone {
 		fmt.Fprintf(e.Stdout, "gone      %s %s\n", x.Kind, x.Path)

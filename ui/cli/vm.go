@@ -20,38 +20,6 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
-// Libvirt is how the command line reaches guests.
-type Libvirt interface {
-	// New is the domain XML of a new guest at its home. arch is as libvirt writes
-	// it; emulated is without KVM.
-	New(h *topology.Host, o *guest.Order, home guest.Home, arch string, emulated bool) ([]byte, error)
-	// Guest reads the domain XML of a guest that exists.
-	Guest(h *topology.Host, text []byte) (guest.Guest, error)
-	// Wants is what a guest that comes from another host asks for by its domain XML; ok
-	// is false for one that does not bear homenode's mark.
-	Wants(h *topology.Host, text []byte) (spec workload.Spec, emulator guest.Emulator, ok bool, err error)
-	// Rehome writes a home into the domain XML of a guest that Wants was asked of.
-	Rehome(h *topology.Host, text []byte, home guest.Home) ([]byte, error)
-	// Connect reaches the libvirt of this machine. Who means to change guests is
-	// alone in that until Close.
-	Connect(ctx context.Context, change bool) (Hypervisor, error)
-}
-
-// Hypervisor is the libvirt of this machine.
-type Hypervisor interface {
-	// Guests is all guests that libvirt knows, by name, and those whose XML could
-	// not be understood.
-	Guests(ctx context.Context, h *topology.Host) (guests []guest.Guest, unread []guest.Unread, err error)
-	// Define makes a guest known to libvirt without starting it.
-	Define(ctx context.Context, xml []byte) error
-	// Unlock lets a daemon, or who stands in for one, change guests from now on. No other
-	// command does until Close.
-	Unlock() error
-	// Limits says in words what limits each NIC and disk of a guest would get.
-	Limits(ctx context.Context, name string, limits guest.Limits) ([]string, error)
-	Close() error
-}
-
 func vmCommand(e *Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "vm",

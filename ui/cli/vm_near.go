@@ -3,9 +3,6 @@ package cli
 import (
 	"fmt"
 	"slices"
-	"strings"
-
-	"github.com/spf13/pflag"
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/guest"
@@ -13,25 +10,6 @@ import (
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
-
-// nearFlag says what something is to be near to.
-func nearFlag(f *pflag.FlagSet, near *[]string) {
-	f.StringArrayVar(near, "near", nil, "what to be near: a `DEVICE` by kernel name or PCI address, process=NAME or service=NAME; ,policy=required refuses any other home; may be repeated")
-}
-
-func parseNear(texts []string) ([]workload.Near, error) {
-	if len(texts) == 0 {
-		return nil, nil
-	}
-	if slices.Contains(texts, "none") {
-		return nil, usageErrorf("--near none: only homenode vm place takes it, and with no other --near; a device of that name is device=none")
-	}
-	near, err := workload.ParseNear(strings.Join(texts, " "))
-	if err != nil {
-		return nil, usageErrorf("--near: %w", err)
-	}
-	return near, nil
-}
 
 // locate gives processes and services that wishes name what the daemon knows of them.
 func (s *existing) locate(near []workload.Near) {
