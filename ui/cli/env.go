@@ -107,7 +107,7 @@ type Env struct {
 	// HostFiles is where the hosts of a fleet are read from when none are named.
 	HostFiles []string
 
-	ctx context.Context // of Main; nil in tests of a part
+	Ctx context.Context // of Main; nil in tests of a part
 }
 
 // Reading ends this process when ctx does, until done is called. It is for the time in which
@@ -116,24 +116,24 @@ type Env struct {
 func Reading(ctx context.Context, stderr io.Writer) (done func() bool) {
 	return context.AfterFunc(ctx, func() {
 		fmt.Fprintln(stderr, "homenode: interrupted")
-		os.Exit(exitForbidden)
+		os.Exit(ExitForbidden)
 	})
 }
 
-func (e *Env) reading() (done func() bool) {
-	if e.ctx == nil {
+func (e *Env) Reading() (done func() bool) {
+	if e.Ctx == nil {
 		return func() bool { return true }
 	}
-	return Reading(e.ctx, e.Stderr)
+	return Reading(e.Ctx, e.Stderr)
 }
 
-func (e *Env) program() string { return words.Printable(cmp.Or(e.Program, "homenode")) }
+func (e *Env) Called() string { return words.Printable(cmp.Or(e.Program, "homenode")) }
 
-// paint is that of standard output.
-func (e *Env) paint() view.Paint { return view.PaintOf(e.Stdout, e.Getenv) }
+// Paint is that of standard output.
+func (e *Env) Paint() view.Paint { return view.PaintOf(e.Stdout, e.Getenv) }
 
-// text is what write writes, as standard output would have it on a screen as wide as p.
-func (e *Env) text(p view.Paint, write func(io.Writer, view.Paint)) string {
+// Text is what write writes, as standard output would have it on a screen as wide as p.
+func (e *Env) Text(p view.Paint, write func(io.Writer, view.Paint)) string {
 	var b strings.Builder
 	out := view.NewOutput(&b, e.Getenv).Within(p.Width)
 	write(out, p)

@@ -223,13 +223,13 @@ type Start struct {
 	Unit      string           // its name; "" is made up
 }
 
-// line is how a command starts that was told where.
-func (s *Start) line() string {
+// Line is how a command starts that was told where.
+func (s *Start) Line() string {
 	var parts []string
 	if !s.CPUs.Empty() {
 		parts = append(parts, "on "+words.CPUs(s.CPUs))
 	}
-	if m := s.memoryLine(); m != "" {
+	if m := s.MemoryLine(); m != "" {
 		if len(parts) == 0 {
 			m = "with " + m
 		}
@@ -238,8 +238,8 @@ func (s *Start) line() string {
 	return strings.Join(parts, ", ")
 }
 
-// memoryLine is the memory policy in words; "" when it is left as it is.
-func (s *Start) memoryLine() string {
+// MemoryLine is the memory policy in words; "" when it is left as it is.
+func (s *Start) MemoryLine() string {
 	on := words.Nodes(s.Nodes)
 	line := map[Memory]string{
 		MemoryHome: "memory preferred there", MemoryHomeBound: "memory bound there",

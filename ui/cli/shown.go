@@ -12,8 +12,8 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
-// label is the ID, with the name where the ID does not tell it.
-func label(x api.Workload) string {
+// Label is the ID, with the name where the ID does not tell it.
+func Label(x api.Workload) string {
 	if strings.HasPrefix(string(x.ID), "pid:") && x.Name != "" {
 		return string(x.ID) + " " + x.Name
 	}
@@ -28,7 +28,7 @@ func label(x api.Workload) string {
 	return string(x.ID)
 }
 
-func percent(share *float64) string {
+func Percent(share *float64) string {
 	if share == nil {
 		return "-"
 	}
@@ -42,15 +42,15 @@ func busyCPUs(cpus *float64) string {
 	return fmt.Sprintf("%.2f", *cpus)
 }
 
-func orDash(s string) string {
+func OrDash(s string) string {
 	if s == "" {
 		return "-"
 	}
 	return s
 }
 
-// listed is words in a list, as flags and errors name them.
-func listed[T ~string](all []T) string {
+// Listed is words in a list, as flags and errors name them.
+func Listed[T ~string](all []T) string {
 	out := make([]string, len(all))
 	for i := range all {
 		out[i] = string(all[i])
@@ -58,8 +58,8 @@ func listed[T ~string](all []T) string {
 	return strings.Join(out, ", ")
 }
 
-// hostName is what this machine is called.
-func hostName(root fs.FS) string {
+// HostName is what this machine is called.
+func HostName(root fs.FS) string {
 	text, err := fs.ReadFile(root, "proc/sys/kernel/hostname")
 	if err != nil {
 		return ""
@@ -67,15 +67,15 @@ func hostName(root fs.FS) string {
 	return strings.TrimSpace(string(text))
 }
 
-// printJSON writes one indented JSON document. What a terminal would take for a command
+// PrintJSON writes one indented JSON document. What a terminal would take for a command
 // is escaped as JSON does; that is the same document.
-func printJSON(w io.Writer, v any) error {
+func PrintJSON(w io.Writer, v any) error {
 	enc := json.NewEncoder(view.JSON(view.Raw(w)))
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	return enc.Encode(v)
 }
 
-func oneLine(s string) string {
+func OneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }

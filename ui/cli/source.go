@@ -19,38 +19,38 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
-// topologySource is where a host comes from; at most one is set.
-type topologySource struct{ root, hwloc, synthetic, host string }
+// TopologySource is where a host comes from; at most one is set.
+type TopologySource struct{ Root, Hwloc, Synthetic, Host string }
 
-// read gets the host. Trouble with what the user named is bad usage; trouble
+// Read gets the host. Trouble with what the user named is bad usage; trouble
 // with this machine is not.
-func (from topologySource) read(e *Env) (*topology.Host, error) {
+func (from TopologySource) Read(e *Env) (*topology.Host, error) {
 	switch {
-	case from.root != "":
-		defer e.reading()()
-		fsys, err := openRoot(e, from.root)
+	case from.Root != "":
+		defer e.Reading()()
+		fsys, err := OpenRoot(e, from.Root)
 		if err != nil {
-			return nil, usageErrorf("%w", err)
+			return nil, Usagef("%w", err)
 		}
 		h, err := topology.FromSysfs(fsys)
 		if err != nil {
-			return nil, usageErrorf("%s: %w", inputName(from.root), err)
+			return nil, Usagef("%s: %w", InputName(from.Root), err)
 		}
 		return h, nil
-	case from.hwloc != "":
-		return fromFile(e, from.hwloc, topology.FromHwlocXML)
-	case from.host != "":
-		return fromFile(e, from.host, topology.FromJSON)
-	case from.synthetic != "":
-		h, err := topology.FromSynthetic(from.synthetic)
+	case from.Hwloc != "":
+		return FromFile(e, from.Hwloc, topology.FromHwlocXML)
+	case from.Host != "":
+		return FromFile(e, from.Host, topology.FromJSON)
+	case from.Synthetic != "":
+		h, err := topology.FromSynthetic(from.Synthetic)
 		if err != nil {
-			return nil, usageErrorf("%w", err)
+			return nil, Usagef("%w", err)
 		}
 		return h, nil
 	}
 	h, err := topology.FromSysfs(e.Root)
 	if err != nil {
-		return nil, forbiddenErrorf("%w", err)
+		return nil, Forbiddenf("%w", err)
 	}
 	if e.Probe != nil {
 		if d, err := e.Probe(h, e.DefaultState).Cached(measure.Fingerprint(e.Root, h)); err == nil && d != nil {
@@ -60,31 +60,31 @@ func (from topologySource) read(e *Env) (*topology.Host, error) {
 	return h, nil
 }
 
-// fromFile reads a file that the user named, or standard input for "-".
-func fromFile[T any](e *Env, name string, parse func(io.Reader) (T, error)) (T, error) {
-	defer e.reading()()
+// FromFile reads a file that the user named, or standard input for "-".
+func FromFile[T any](e *Env, name string, parse func(io.Reader) (T, error)) (T, error) {
+	defer e.Reading()()
 	var none T
 	in := e.Stdin
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return none, usageErrorf("%w", err)
+			return none, Usagef("%w", err)
 		}
 		defer f.Close()
 		in = f
 	}
 	v, err := parse(in)
 	if err != nil {
-		return none, usageErrorf("%s: %w", inputName(name), err)
+		return none, Usagef("%s: %w", InputName(name), err)
 	}
 	return v, nil
 }
 
-// openRoot opens a folder, or a tar file (plain, gzip or bzip2) of one, which may be
+// OpenRoot opens a folder, or a tar file (plain, gzip or bzip2) of one, which may be
 // standard input ("-").
-func openRoot(e *Env, name string) (fs.FS, error) {
+func OpenRoot(e *Env, name string) (fs.FS, error) {
 	if name == "-" {
-		return openTar(e.Stdin, inputName(name))
+		return openTar(e.Stdin, InputName(name))
 	}
 	info, err := os.Stat(name)
 	if err != nil {
@@ -120,11 +120,11 @@ func openTar(r io.Reader, name string) (_ fs.FS, err error) {
 	return fsys, nil
 }
 
-// writeFile makes a file whole or not at all. A device or a pipe of that name stays.
-func writeFile(name string, write func(io.Writer) error) (err error) {
+// WriteFile makes a file whole or not at all. A device or a pipe of that name stays.
+func WriteFile(name string, write func(io.Writer) error) (err error) {
 	f, err := os.Create(name)
 	if err != nil {
-		return usageErrorf("%w", err)
+		return Usagef("%w", err)
 	}
 	out := bufio.NewWriter(f)
 	if err = write(out); err == nil { // what failed first: the others would say the same
@@ -141,37 +141,37 @@ func writeFile(name string, write func(io.Writer) error) (err error) {
 	return err
 }
 
-// writeText writes a text into a file.
-func writeText(name, text string) error {
-	return writeFile(name, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
+// WriteText writes a text into a file.
+func WriteText(name, text string) error {
+	return WriteFile(name, func(w io.Writer) error { _, err := io.WriteString(w, text); return err })
 }
 
-// writeMarkup writes HTML or SVG into a file, or to standard output (-).
-func writeMarkup(e *Env, name, text string) error {
+// WriteMarkup writes HTML or SVG into a file, or to standard output (-).
+func WriteMarkup(e *Env, name, text string) error {
 	if name == "-" {
 		_, err := io.WriteString(view.XML(view.Raw(e.Stdout)), text)
 		return err
 	}
-	return writeText(name, text)
+	return WriteText(name, text)
 }
 
-// idleState is a host with nothing placed on it. Memory that is in use and that
+// IdleState is a host with nothing placed on it. Memory that is in use and that
 // the kernel would not give back counts as taken.
-func idleState(h *topology.Host, reserve, packing string) (plan.State, error) {
+func IdleState(h *topology.Host, reserve, packing string) (plan.State, error) {
 	st := plan.State{Host: h, Policy: plan.DefaultPolicy()}
 	var err error
 	if st.Policy.Reserved, err = topology.ParseCPUSet(reserve); err != nil {
-		return st, usageErrorf("--reserve: %w", err)
+		return st, Usagef("--reserve: %w", err)
 	}
 	if beyond := st.Policy.Reserved.Minus(h.Online.Union(h.Offline)); !beyond.Empty() {
-		return st, usageErrorf("--reserve: CPUs %v are not on this host, which has %v", beyond, h.Online)
+		return st, Usagef("--reserve: CPUs %v are not on this host, which has %v", beyond, h.Online)
 	}
 	switch p := plan.Packing(packing); p {
 	case "":
 	case plan.Adaptive, plan.Pack, plan.Spread:
 		st.Policy.Packing = p
 	default:
-		return st, usageErrorf("--packing %q; want adaptive, pack or spread", packing)
+		return st, Usagef("--packing %q; want adaptive, pack or spread", packing)
 	}
 	for i := range h.Nodes {
 		n := &h.Nodes[i]

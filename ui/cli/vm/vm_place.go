@@ -1,0 +1,102 @@
+package vm
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/cli"
+)
+
+func vmPlaceCommand(e *cli.Env) *cobra.Command {
+	var v vmHost
+	var nodes, class string
+	var near []string
+	var maxNodes int
+	var dryRun bool
+	c := &cobra.Command{
+		Use:   "place NAME",
+		Short: "Place a guest that something else defined",
+		Long: `Give a guest a home, whoever wrote its definition: as a dedicated guest, each
+vCPU with a CPU of its own and its memory bound, or as a shared one. Nothing else
+in the definition changes, and homenode vm release takes it off again, to the
+byte. A dedicated guest comes home at its next start.
+
+--near says what it is to be near to, for good: its definition keeps it, for later
+homes too. --near none takes that off again.
+
+Exit status 1 means that it does not fit, or that somebody else has bound it; the
+line says why.`,
+		Example: `  homenode vm place web1 --class dedicated
+  homenode vm place web1 --near device=eth1,policy=required
+  homenode vm define --dry-run --flavor g1.large --name app \
+    --synthetic "node:2 core:8 pu:2" > app.xml
+  homenode vm place app --class shared --nodes 1 --dry-run --running app.xml \
+    --synthetic "node:2 core:8 pu:2"`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			to, err := topology.ParseNodeSet(nodes)
+			if err != nil {
+				return cli.Usagef("--nodes: %w", err)
+			}
+			if class != string(workload.Dedicated) && class != string(workload.Shared) {
+				return cli.Usagef("--class %q; want dedicated or shared", class)
+			}
+			if maxNodes < 0 {
+				return cli.Usagef("--max-nodes %d; want 0 or more", maxNodes)
+			}
+			var wishes []workload.Near
+			if !slices.Equal(near, []string{"none"}) {
+				if wishes, err = cli.ParseNear(near); err != nil {
+					return err
+				}
+			}
+			s, err := v.readToChange(c, e, dryRun)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, s.close()) }()
+			g, err := s.find(args[0])
+			if err != nil {
+				return err
+			}
+			if err := notNovas(g); err != nil {
+				return err
+			}
+			ours := g.Placed || g.Next != nil
+			switch {
+			case ours && c.Flags().Changed("class") && g.Spec.Class != workload.Class(class):
+				return cli.Nof("%s is homenode's already, and %s; homenode vm release %s lets it go", g.Name, g.Class(), g.Name)
+			case near != nil && g.Transient:
+				return cli.Nof("%s has no definition, which would hold what it is to be near to", g.Name)
+			case wishes != nil && g.Spec.Tier == workload.BatchTier:
+				return cli.Usagef("--near: %s is a batch guest, which has no home to be near something", g.Name)
+			case near != nil:
+				s.locate(wishes)
+				s.absent(e, wishes)
+				g.Wish(wishes)
+			}
+			if !ours {
+				g.Spec.Class = workload.Class(class)
+				if g.Spec.Class == workload.Dedicated {
+					g.Spec.CPUs = g.Most
+				}
+			}
+			if maxNodes > 0 {
+				g.Spec.MaxNodes = maxNodes
+			}
+			return move(c, e, s, g, to, false, dryRun)
+		},
+	}
+	v.flags(c, e)
+	c.Flags().StringVar(&nodes, "nodes", "", "only on these `NODES`, such as 1 or 0-1")
+	c.Flags().StringVar(&class, "class", string(workload.Dedicated), "its `CLASS`: dedicated or shared; that of one homenode placed stays")
+	c.Flags().IntVar(&maxNodes, "max-nodes", 0, "`N` nodes at most; 0 leaves that to the engine")
+	cli.NearFlag(c.Flags(), &near)
+	c.Flags().Lookup("near").Usage += "; none for nothing"
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
+	return c
+}
