@@ -128,15 +128,26 @@ func Endpoints() []Endpoint {
 				return func(w http.ResponseWriter, r *http.Request) { stream(s.stopping, w, r, s.b) }
 			}},
 		{Method: "GET", Path: "/v1/house", Answer: reflect.TypeFor[House](), Says: "The machine as one picture: what the page shows. It is made once a second at most; its ETag changes with it.",
-			serve: func(s *server) http.HandlerFunc { return s.a.Houses.serve }},
+			serve: func(s *server) http.HandlerFunc {
+				if s.a.Houses == nil {
+					return nil
+				}
+				return s.a.Houses.serve
+			}},
 		{Method: "GET", Path: "/v1/house/changes", Media: eventStream,
 			Says: "The picture as server-sent events: a message with the name house has a House, one with the name change a HouseChange, which makes the next House of the one before. Who is slow misses some and gets a House again. One with the name alive, with {} in it, comes every 15 seconds.",
 			serve: func(s *server) http.HandlerFunc {
+				if s.a.Houses == nil {
+					return nil
+				}
 				return func(w http.ResponseWriter, r *http.Request) { s.a.Houses.stream(s.stopping, w, r) }
 			}},
 		get("/v1/house/residents", "The workloads that fit, the largest first, 200 at most.",
 			[]Parameter{{Name: "q", Type: "string", Says: "Text that their name or ID has."}, {Name: "group", Type: "string", Says: "ID of a group of the House that they are told in."}},
 			func(s *server) getter[Residents] {
+				if s.a.Houses == nil {
+					return nil
+				}
 				return func(ctx context.Context, q url.Values) (Residents, error) {
 					return s.a.Houses.residents(ctx, q.Get("q"), q.Get("group"))
 				}
@@ -308,9 +319,6 @@ func read(body io.Reader, most int64, into any) error {
 
 // handler answers requests; streams end when ctx does.
 func handler(ctx context.Context, b Backend, a Access) http.Handler {
-	if a.Houses == nil {
-		a.Houses = NewHouses(b, "")
-	}
 	if a.streams == nil {
 		a.streams = func(peer) (each, all int) { return maxStreams, maxConnections }
 	}
