@@ -80,6 +80,11 @@ func (s *Status) Settled() bool {
 	return true
 }
 
+// Moving reports whether a page move of a workload is under way, also while it pauses.
+func (w *Workload) Moving() bool {
+	return w.Move != nil && (w.State == StateMoving || w.State == StatePaused)
+}
+
 // AtRest reports whether a workload in this state neither moves, waits nor is in trouble.
 func AtRest(state string) bool { return state == StateAtHome || state == StateLeftAlone }
 

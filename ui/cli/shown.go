@@ -35,13 +35,6 @@ func Percent(share *float64) string {
 	return fmt.Sprintf("%.1f %%", *share*100)
 }
 
-func busyCPUs(cpus *float64) string {
-	if cpus == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%.2f", *cpus)
-}
-
 func OrDash(s string) string {
 	if s == "" {
 		return "-"

@@ -29,7 +29,7 @@ func residentsOf(s *api.Status) []api.Resident {
 		if w.State != api.StateAtHome {
 			r.Why = short(w.Why)
 		}
-		if m := w.Move; m != nil && (w.State == api.StateMoving || w.State == api.StatePaused) {
+		if m := w.Move; w.Moving() {
 			r.Moved = &api.ResidentMove{Planned: m.Planned, Moved: m.Moved, Left: leftOf(m)}
 		}
 		out = append(out, r)

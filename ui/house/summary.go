@@ -118,7 +118,7 @@ func movingNow(s *api.Status, x *api.HouseSummary) words.Reason {
 	var largest *api.Workload
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
-		if (w.State == api.StateMoving || w.State == api.StatePaused) && w.Move != nil && (largest == nil || w.Move.Planned > largest.Move.Planned) {
+		if w.Moving() && (largest == nil || w.Move.Planned > largest.Move.Planned) {
 			largest = w
 		}
 	}

@@ -1,5 +1,11 @@
 package metrics
 
+import (
+	"slices"
+
+	"github.com/homenode/homenode/ui/figures"
+)
+
 // Family is one metric, with all its series.
 type Family struct {
 	Name   string
@@ -10,7 +16,20 @@ type Family struct {
 
 // Families is every metric of homenode's own. Beside them are the usual ones of a Go program
 // (go_…) and of a process (process_…).
-var Families = []Family{
+var Families = slices.Concat(ofHost, familiesOf("node", figures.Nodes), ofNodes, familiesOf("workload", figures.Workloads), ofWorkloads)
+
+// familiesOf is the families of figures, with one label.
+func familiesOf[T any](label string, all []figures.Figure[T]) []Family {
+	var out []Family
+	for i := range all {
+		if f := &all[i]; f.Metric != "" {
+			out = append(out, Family{f.Metric, "gauge", []string{label}, f.Help})
+		}
+	}
+	return out
+}
+
+var ofHost = []Family{
 	{"homenode_build_info", "gauge", []string{"version"}, "Always 1; its label is the version of the daemon"},
 	{"homenode_enforcing", "gauge", nil, "1 when the daemon carries out its plans, 0 in observe mode or while everything is held"},
 	{"homenode_held", "gauge", nil, "1 from undo --all until resume --all, else 0"},
@@ -29,15 +48,9 @@ var Families = []Family{
 	{"homenode_workloads", "gauge", []string{"class", "state"}, "Workloads large enough to be placed, by class and state"},
 	{"homenode_small_workloads", "gauge", nil, "Workloads too small to be placed"},
 	{"homenode_workloads_without_series", "gauge", nil, "Workloads beyond metrics.workloads, which have no series of their own and are summed up as the workload others"},
+}
 
-	{"homenode_node_cpus", "gauge", []string{"node"}, "Online CPUs of a NUMA node"},
-	{"homenode_node_busy_cpus", "gauge", []string{"node"}, "CPUs of a NUMA node that were busy in the last period, such as 3.5"},
-	{"homenode_node_booked_vcpus", "gauge", []string{"node"}, "vCPUs that homes have booked on a NUMA node"},
-	{"homenode_node_memory_bytes", "gauge", []string{"node"}, "Memory of a NUMA node"},
-	{"homenode_node_memory_free_bytes", "gauge", []string{"node"}, "Free memory of a NUMA node"},
-	{"homenode_node_memory_reclaimable_bytes", "gauge", []string{"node"}, "Page cache and slab of a NUMA node that the kernel can give back"},
-	{"homenode_node_memory_booked_bytes", "gauge", []string{"node"}, "Memory that homes have booked on a NUMA node"},
-	{"homenode_node_memory_traffic_bytes_per_second", "gauge", []string{"node"}, "Traffic of the memory of a NUMA node in the last period; absent where nothing counts it"},
+var ofNodes = []Family{
 	{"homenode_node_huge_pages", "gauge", []string{"node", "size_bytes"}, "Huge pages of a NUMA node, free and used, by page size"},
 	{"homenode_node_huge_pages_free", "gauge", []string{"node", "size_bytes"}, "Free huge pages of a NUMA node, by page size"},
 	{"homenode_share_node_batch_cpus", "gauge", []string{"node"}, "CPUs of a NUMA node that batch work may keep busy now; absent while sharing is off"},
@@ -46,18 +59,12 @@ var Families = []Family{
 	{"homenode_share_scheduler_threads_left", "gauge", nil, "Threads of batch work that are not with that scheduler yet; absent while sharing is off"},
 	{"homenode_share_scheduler_events", "gauge", []string{"event"}, "What that scheduler has counted since it was loaded, as homenode share status names it, and its waiting tasks; absent while none is loaded"},
 	{"homenode_pressure_ratio", "gauge", []string{"resource", "tasks"}, "Share of the last ten seconds in which some tasks, or all (full), waited for a resource (PSI), 0 to 1"},
+}
 
+var ofWorkloads = []Family{
 	{"homenode_workload_info", "gauge", []string{"workload", "name", "kind", "class", "home"}, "Always 1; its labels say what the workload is and its home nodes"},
 	{"homenode_workload_state", "gauge", []string{"workload", "state"}, "Always 1; its label is the state that the workload is in"},
-	{"homenode_workload_vcpus", "gauge", []string{"workload"}, "vCPUs that the workload counts with"},
-	{"homenode_workload_busy_cpus", "gauge", []string{"workload"}, "CPUs that the workload keeps busy, such as 1.5"},
 	{"homenode_workload_memory_bytes", "gauge", []string{"workload", "node"}, "Memory that the workload holds on a NUMA node"},
-	{"homenode_workload_home_memory_ratio", "gauge", []string{"workload"}, "Share of the workload's memory that is on its home, 0 to 1; absent without a home"},
-	{"homenode_workload_local_access_ratio", "gauge", []string{"workload"}, "Share of the workload's memory accesses that are local, 0 to 1; absent when unknown"},
-	{"homenode_workload_local_access_planned_ratio", "gauge", []string{"workload"}, "Share of local accesses after the plan, 0 to 1; absent without a plan"},
-	{"homenode_workload_accesses_per_second", "gauge", []string{"workload"}, "Reads a second of the workload that memory answered; absent where nothing counts them"},
-	{"homenode_workload_move_planned_bytes", "gauge", []string{"workload"}, "Memory that the page move under way is to bring home; absent without one"},
-	{"homenode_workload_move_done_bytes", "gauge", []string{"workload"}, "Memory that the page move under way has brought home; absent without one"},
 }
 
 // Others is the workload that those without series of their own are summed up as.

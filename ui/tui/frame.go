@@ -14,6 +14,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/figures"
 )
 
 const (
@@ -303,38 +304,21 @@ type nodeLine struct {
 	of   func(n *api.Node) figure
 }
 
-// figures is what is told of each node, a line each.
+// figures is what is shown of each node, a line each: first what is measured.
 func (m *Model) figures() []nodeLine {
 	low := m.height > 0 && m.height < 30 // there is no room for what matters less
-	all := []nodeLine{
-		{"CPU %", func(n *api.Node) figure {
-			cpus, _ := topology.ParseCPUSet(n.CPUs)
-			if n.CPUUse == nil || cpus.Empty() {
-				return unknown
-			}
-			share := *n.CPUUse / float64(cpus.Len())
-			return figure{share: share, short: fmt.Sprintf("%.0f", 100*share), long: fmt.Sprintf("%.1f/%d CPUs", *n.CPUUse, cpus.Len()), colour: busy(share)}
-		}},
-		{"MEM %", func(n *api.Node) figure {
-			used, known := n.UsedKiB()
-			if !known {
-				return unknown
-			}
-			share := float64(used) / float64(n.MemoryKiB)
-			return figure{share: share, short: fmt.Sprintf("%.0f", 100*share), long: fmt.Sprintf("%.0f/%.0f GiB", gib(used), gib(n.MemoryKiB)), colour: busy(share)}
-		}},
-		{"GB/s", m.traffic},
-		{"vCPUs", func(n *api.Node) figure {
-			cpus, _ := topology.ParseCPUSet(n.CPUs)
-			if cpus.Empty() {
-				return unknown
-			}
-			return figure{share: n.VCPUs / float64(cpus.Len()), short: fmt.Sprintf("%.3g", n.VCPUs), long: fmt.Sprintf("%.3g/%d", n.VCPUs, cpus.Len()), colour: blue}
-		}},
+	var measured, booked []nodeLine
+	for i := range figures.Nodes {
+		f := &figures.Nodes[i]
+		switch {
+		case f.Line == "":
+		case f.Booked && !low:
+			booked = append(booked, nodeLine{f.Line, part(f)})
+		case !f.Booked:
+			measured = append(measured, nodeLine{f.Line, part(f)})
+		}
 	}
-	if low {
-		all = all[:len(all)-1]
-	}
+	all := append(append(measured, nodeLine{"GB/s", m.traffic}), booked...)
 	if s := m.status.Sharing; s != nil && len(s.Nodes) > 0 {
 		all = append(all, nodeLine{"ONLINE", m.shared(func(b *api.ShareNode) (float64, float64) { return b.Online, float64(b.Pool) })},
 			nodeLine{"BATCH", m.shared(func(b *api.ShareNode) (float64, float64) {
@@ -343,6 +327,30 @@ func (m *Model) figures() []nodeLine {
 			})})
 	}
 	return all
+}
+
+// part is a figure that is a part of another.
+func part(f *figures.Figure[api.Node]) func(n *api.Node) figure {
+	return func(n *api.Node) figure {
+		v, most := f.Of(n), f.Most(n)
+		if v == nil || most == nil || *most == 0 {
+			return unknown
+		}
+		share := *v / *most
+		x := figure{share: share, short: fmt.Sprintf("%.0f", 100*share), colour: busy(share)}
+		switch f.Unit {
+		case figures.CPUs:
+			x.long = fmt.Sprintf("%.1f/%.0f CPUs", *v, *most)
+		case figures.KiB:
+			x.long = fmt.Sprintf("%.0f/%.0f GiB", gib(int64(*v)), gib(int64(*most)))
+		default:
+			x.short, x.long = fmt.Sprintf("%.3g", *v), fmt.Sprintf("%.3g/%.0f", *v, *most)
+		}
+		if f.Booked {
+			x.colour = blue
+		}
+		return x
+	}
 }
 
 // shared is a figure of sharing: CPUs of a node that are busy, and of how many.
@@ -371,15 +379,14 @@ func (m *Model) traffic(n *api.Node) figure {
 	if n.Bandwidth == nil {
 		return unknown
 	}
-	gb := func(mib float64) float64 { return mib * 1.048576 / 1000 }
 	use := float64(*n.Bandwidth)
-	short := fmt.Sprintf("%.1f", gb(use))
-	if gb(use) >= 9.95 { // a number of four characters would touch the bar
-		short = fmt.Sprintf("%.0f", gb(use))
+	short := fmt.Sprintf("%.1f", figures.GB(use))
+	if figures.GB(use) >= 9.95 { // a number of four characters would touch the bar
+		short = fmt.Sprintf("%.0f", figures.GB(use))
 	}
-	long := fmt.Sprintf("%.1f GB/s", gb(use))
+	long := fmt.Sprintf("%.1f GB/s", figures.GB(use))
 	if most := m.bandwidths[n.ID]; most > 0 {
-		return figure{share: use / most, short: short, long: fmt.Sprintf("%.1f/%.0f GB/s", gb(use), gb(most)), colour: busy(use / most)}
+		return figure{share: use / most, short: short, long: fmt.Sprintf("%.1f/%.0f GB/s", figures.GB(use), figures.GB(most)), colour: busy(use / most)}
 	}
 	if len(m.status.Nodes) == 1 { // it would be full
 		return figure{share: -1, short: short, long: long, colour: cyan}
@@ -406,7 +413,7 @@ func (m *Model) moves(most int) []string {
 	for i := range m.status.Workloads {
 		w := &m.status.Workloads[i]
 		switch {
-		case (w.State == api.StateMoving || w.State == api.StatePaused) && w.Move != nil:
+		case w.Moving():
 			all = append(all, w)
 		case (w.State == api.StateQueued || w.State == api.StateWouldMove) && gains(w):
 			queued++

@@ -16,6 +16,7 @@ import (
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/figures"
 	"github.com/homenode/homenode/ui/view"
 )
 
@@ -152,7 +153,7 @@ func printFigures(e *cli.Env, p view.Paint, heading string, f workload.Figures, 
 			return amount(r.Total(), unit)
 		}
 		n := r.ByNode[i]
-		if r.Name == "free" && n >= 0 && all >= 0 && float64(n) < cli.LowFree*float64(rows[all].ByNode[i]) {
+		if r.Name == "free" && n >= 0 && all >= 0 && float64(n) < figures.LowFree*float64(rows[all].ByNode[i]) {
 			return p.Warn(amount(n, unit))
 		}
 		return amount(n, unit)

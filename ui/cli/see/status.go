@@ -17,6 +17,7 @@ import (
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/figures"
 	"github.com/homenode/homenode/ui/paper"
 	"github.com/homenode/homenode/ui/view"
 )
@@ -185,9 +186,11 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 		}
 		return
 	}
-	nodes := view.NewTable("NODE", "CPUS", ">BUSY", ">VCPUS", ">MEMORY", ">FREE", ">BOOKED", ">TRAFFIC").Names("CPUS").Drops("TRAFFIC", "BOOKED", "VCPUS")
-	for _, n := range s.Nodes {
-		nodes.Row(fmt.Sprint(n.ID), cli.OrDash(n.CPUs), cli.PaintBusy(p, n), fmt.Sprintf("%.4g", n.VCPUs), cli.KiB(n.MemoryKiB), cli.PaintFree(p, n), cli.KiB(n.BookedKiB), traffic(n))
+	nodes := view.NewTable(append([]string{"NODE", "CPUS"}, figures.Columns(figures.Nodes)...)...).
+		Names("CPUS").Drops("TRAFFIC", "BOOKED", "VCPUS")
+	for i := range s.Nodes {
+		n := &s.Nodes[i]
+		nodes.Row(append([]string{fmt.Sprint(n.ID), cli.OrDash(n.CPUs)}, cells(p, figures.Nodes, n)...)...)
 	}
 	nodes.Print(w, p)
 	if s.OneNode() {
@@ -236,11 +239,21 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	}
 }
 
-func traffic(n api.Node) string {
-	if n.Bandwidth == nil {
-		return "-"
+// cells is the figures of one node or workload, those marked that deserve attention.
+func cells[T any](p view.Paint, all []figures.Figure[T], of *T) []string {
+	var out []string
+	for i := range all {
+		f := &all[i]
+		if f.Column == "" {
+			continue
+		}
+		text := f.Text(of)
+		if f.Poor != nil && f.Poor(of) {
+			text = p.Warn(text)
+		}
+		out = append(out, text)
 	}
-	return fmt.Sprintf("%.1f GB/s", float64(*n.Bandwidth)*1.048576/1000)
+	return out
 }
 
 // printSources says in a line by what locality is known, and why by nothing better.
@@ -314,18 +327,19 @@ func headline(s api.Status, p view.Paint) string {
 }
 
 func printWorkloads(w io.Writer, p view.Paint, s api.Status, r *rows) {
-	t := view.NewTable("WORKLOAD", "CLASS", ">VCPUS", "HOME", ">CPU", ">MEMORY", ">LOCAL NOW", ">BY PLAN", "STATE").
-		Drops("BY PLAN", "VCPUS", "CLASS", "CPU", "MEMORY")
+	const beforeHome = 3 // columns
+	headings := append([]string{"WORKLOAD", "CLASS"}, figures.Columns(figures.Workloads)...)
+	headings = append(slices.Insert(headings, beforeHome, "HOME"), "STATE")
+	t := view.NewTable(headings...).Drops("BY PLAN", "VCPUS", "CLASS", "CPU", "MEMORY")
+	row := func(x api.Workload, state string) {
+		row := append([]string{cli.Label(x), cli.OrDash(string(x.Class))}, cells(p, figures.Workloads, &x)...)
+		t.Row(append(slices.Insert(row, beforeHome, cli.OrDash(x.Home)), state)...)
+	}
 	for _, x := range s.Workloads {
-		vcpus := "-"
-		if x.CPUs > 0 {
-			vcpus = fmt.Sprint(x.CPUs)
-		}
-		t.Row(cli.Label(x), string(x.Class), vcpus, cli.OrDash(x.Home), fmt.Sprintf("%.2f", x.CPUUse),
-			cli.KiB(x.MemoryKiB), cli.PaintLocal(p, x.Locality), cli.Percent(x.LocalityExpected), cli.PaintState(p, cli.StateOf(x)))
+		row(x, cli.PaintState(p, cli.StateOf(x)))
 	}
 	for _, x := range s.SmallWorkloads {
-		t.Row(cli.Label(api.Workload{ID: x.ID, Name: x.Name}), "-", "-", "-", fmt.Sprintf("%.2f", x.CPUUse), cli.KiB(x.MemoryKiB), "-", "-", p.Dim("too small"))
+		row(api.Workload{ID: x.ID, Name: x.Name, CPUUse: x.CPUUse, MemoryKiB: x.MemoryKiB}, p.Dim("too small"))
 	}
 	t.Print(w, p)
 	for _, x := range s.Workloads {
