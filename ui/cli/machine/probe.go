@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/measure"
@@ -95,114 +96,6 @@ func (o *output) style(e *cli.Env) heat.Style {
 	return heat.Style{Colour: p.On, True: strings.Contains(e.Getenv("COLORTERM"), "truecolor") || strings.Contains(e.Getenv("COLORTERM"), "24bit"), ASCII: o.ascii || !view.UTF8(e.Getenv), Width: p.Width}
 }
 
-func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) {
-	say := func(format string, a ...any) {
-		text := fmt.Sprintf(format, a...)
-		if s.ASCII {
-			text = view.ASCII(text)
-		}
-		io.WriteString(w, text)
-	}
-	wrap := func(text, indent string) {
-		var b strings.Builder
-		view.Paint{Width: s.Width}.Wrap(&b, text, indent)
-		say("%s", b.String())
-	}
-	wrap(heat.Caption(d), "")
-	for _, m := range heat.Maps(d, expand) {
-		say("\n")
-		io.WriteString(w, m.Text(s))
-	}
-	for _, l := range d.Loaded {
-		say("\n")
-		wrap("latency under load: "+heat.LoadedName(l), "")
-		t, starved := view.NewTable(">PAUSE", ">TRAFFIC", ">LATENCY"), false
-		for _, p := range l.Points {
-			gap := fmt.Sprint(p.Gap)
-			if p.Gap < 0 {
-				gap = "no load"
-			}
-			t.Row(gap, fmt.Sprintf("%.2f GB/s", float64(p.MBps)/1000), fmt.Sprintf("%s%.1f ns", p.Flag, float64(p.NS)))
-			starved = starved || p.Flag != ""
-		}
-		t.Print(w, view.Paint{})
-		say("  PAUSE: turns of an empty loop between bursts of 4 KiB\n")
-		if starved {
-			say("  ~  the load had a CPU for less than %.0f %% of the time: the point counts for nothing\n", 100*measure.LoadRan)
-		}
-		say("  peak %s GB/s, knee %s GB/s; at 50, 75, 90 %% of the peak %s, %s, %s ns\n",
-			gbs(l.Peak), gbs(l.Knee), whole(l.At50), whole(l.At75), whole(l.At90))
-	}
-	for _, l := range d.Levels {
-		say("\nlatency by buffer size, CPU %d, memory on node %d\n", l.CPU, l.Node)
-		t := view.NewTable(">SIZE", ">LATENCY", ">95 % INTERVAL", "")
-		for _, p := range l.Points {
-			mark := ""
-			for _, k := range l.Knees {
-				if k.Bytes == p.Bytes {
-					mark = l.KneeName(k)
-				}
-			}
-			t.Row(words.Bytes(p.Bytes), fmt.Sprintf("%.2f ns", float64(p.NS)), fmt.Sprintf("%.2f to %.2f ns", float64(p.CI95[0]), float64(p.CI95[1])), mark)
-		}
-		t.Print(w, view.Paint{})
-	}
-	if n := len(d.Pages); n > 0 {
-		say("\npage signatures: %s of 2 MiB", words.Count(n, "page"))
-		for k, p := range d.Host.Packages {
-			var of []float64
-			for _, page := range d.Pages {
-				if page.NS[k].Known() {
-					of = append(of, float64(page.NS[k]))
-				}
-			}
-			say("; from package %d %.1f ns (5 %% below %.1f, 5 %% above %.1f)", p.ID, measure.Median(of), measure.Quantile(of, 0.05), measure.Quantile(of, 0.95))
-		}
-		say("\n")
-	}
-	if r := d.Run; r != nil {
-		say("\n")
-		wrap(heat.Took(d), "")
-		printClock(say, r.Clock)
-		for _, n := range r.Notes {
-			wrap(n, "  ")
-		}
-	}
-}
-
-// printClock tells the clock of the CPU that changed most.
-func printClock(say func(string, ...any), clocks []measure.Clock) {
-	most, drift := -1, -1.0
-	for i, c := range clocks {
-		if d := math.Abs(float64(c.After/c.Before) - 1); d > drift {
-			most, drift = i, d
-		}
-	}
-	if most < 0 {
-		return
-	}
-	c := clocks[most]
-	say("  clock of CPU %d %.0f MHz before, %.0f MHz after", c.CPU, float64(c.Before), float64(c.After))
-	if c.FreqBefore.Known() && c.FreqAfter.Known() {
-		say(" (cpufreq tells %.0f and %.0f)", float64(c.FreqBefore), float64(c.FreqAfter))
-	}
-	say("\n")
-}
-
-func gbs(v measure.Value) string {
-	if !v.Known() {
-		return "?"
-	}
-	return fmt.Sprintf("%.1f", float64(v)/1000)
-}
-
-func whole(v measure.Value) string {
-	if !v.Known() {
-		return "?"
-	}
-	return fmt.Sprintf("%.0f", float64(v))
-}
-
 func measureCommand(e *cli.Env, name, short string, parts ...measure.Part) *cobra.Command {
 	var o output
 	var dryRun, quick, noKeep bool
@@ -280,15 +173,22 @@ func measureCommand(e *cli.Env, name, short string, parts ...measure.Part) *cobr
 			return nil
 		},
 	}
-	f := c.Flags()
-	f.BoolVar(&quick, "quick", false, "a few CPUs of each node (the default)")
+	c.Flags().BoolVar(&quick, "quick", false, "a few CPUs of each node (the default)")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be measured and how long it takes")
+	c.Flags().BoolVar(&noKeep, "no-save", false, "do not keep the result for placement")
+	requestFlags(c.Flags(), name, &req, &mixes, &threads)
+	o.flags(c)
+	return c
+}
+
+// requestFlags is the flags that say what a command of probe measures.
+func requestFlags(f *pflag.FlagSet, name string, req *measure.Request, mixes, threads *string) {
 	f.BoolVar(&req.Full, "full", false, "every core, every mix, growing thread counts")
 	f.StringVar(&req.Pages, "pages", "", "thp (default), 4k or 1g")
 	f.DurationVar(&req.Budget, "budget", 0, "leave out detail so that it takes about so long")
 	f.BoolVar(&req.BusyOK, "busy-ok", false, "measure although the machine is busy")
 	f.IntVar(&req.Nice, "nice", 0, "run at this `LEVEL` of nice(1); below 0 needs a privilege")
 	f.Uint64Var(&req.Seed, "seed", 1, "`NUMBER` for the random order of cells and pages")
-	f.BoolVar(&dryRun, "dry-run", false, "print what would be measured and how long it takes")
 	switch name {
 	case "latency", "levels", "loaded", "all":
 		f.BoolVar(&req.RT, "rt", false, rtUsage)
@@ -297,17 +197,16 @@ func measureCommand(e *cli.Env, name, short string, parts ...measure.Part) *cobr
 	case "latency", "all":
 		f.BoolVar(&req.MSR, "msr", false, "also measure with the prefetchers of one CPU switched off for some seconds; needs root and /dev/cpu/*/msr")
 	}
-	f.BoolVar(&noKeep, "no-save", false, "do not keep the result for placement")
 	switch name {
 	case "latency":
 		f.StringVar(&req.From, "from", "", "cores or nodes; default both, some cores")
 	case "bandwidth":
-		f.StringVar(&mixes, "mix", "", "`LIST` of "+strings.Join(measure.Mixes, ","))
-		f.StringVar(&threads, "threads", "auto", "`NUMBER` of threads on each node; auto is one a core")
+		f.StringVar(mixes, "mix", "", "`LIST` of "+strings.Join(measure.Mixes, ","))
+		f.StringVar(threads, "threads", "auto", "`NUMBER` of threads on each node; auto is one a core")
 	case "loaded":
 		f.IntVar(&req.LoadedFrom, "from", -1, "`NODE` whose CPUs load and read; default each")
 		f.IntVar(&req.LoadedTo, "to", -1, "`NODE` whose memory is loaded; default the same")
-		f.StringVar(&mixes, "mix", "", "mix of the load; default r")
+		f.StringVar(mixes, "mix", "", "mix of the load; default r")
 		f.IntVar(&req.Points, "points", 15, "points of the curve")
 	case "levels":
 		f.IntVar(&req.CPU, "core", -1, "`CPU` to read from; default one of the first node")
@@ -315,27 +214,9 @@ func measureCommand(e *cli.Env, name, short string, parts ...measure.Part) *cobr
 	case "c2c":
 		f.StringVar(&req.LineOn, "line-on", "", "where the line lies: first, node (of one of the two), both")
 	}
-	o.flags(c)
-	return c
 }
 
 const rtUsage = "take latency samples under SCHED_FIFO, each some milliseconds long and watched from another CPU; needs root or an rtprio limit"
-
-// printVerdict is one line of the doctor's, for who measures.
-func printVerdict(e *cli.Env, o *output, d measure.Diagnosis) {
-	text := "verdict: " + d.State
-	for _, v := range d.Verdicts {
-		if v.State == d.State {
-			text += ": " + v.Says
-			break
-		}
-	}
-	text += " (homenode doctor says why)\n"
-	if o.ascii || !view.UTF8(e.Getenv) {
-		text = view.ASCII(text)
-	}
-	io.WriteString(e.Stdout, text)
-}
 
 // mostPoints of a loaded curve: its pauses are three decades apart, and more
 // would be the same ones again.
@@ -638,87 +519,4 @@ func probeExportCommand(e *cli.Env) *cobra.Command {
 	}
 	c.Flags().StringVar(&format, "format", "numactl", "numactl, hwloc or csv")
 	return c
-}
-
-func export(w io.Writer, d *measure.Document, t measure.Table, format string) error {
-	switch format {
-	case "numactl":
-		fmt.Fprint(w, "node distances:\nnode ")
-		for _, n := range d.Nodes {
-			fmt.Fprintf(w, "%4d", n.ID)
-		}
-		fmt.Fprintln(w)
-		for i, n := range d.Nodes {
-			fmt.Fprintf(w, "%4d:", n.ID)
-			for j := range d.Nodes {
-				v := 10 * float64(t[i][j]/t[i][i])
-				if math.IsNaN(v) {
-					fmt.Fprint(w, "   -")
-					continue
-				}
-				fmt.Fprintf(w, "%4.0f", v)
-			}
-			fmt.Fprintln(w)
-		}
-	case "hwloc":
-		// hwloc-annotate(1): kind, number of objects, the objects, the values.
-		fmt.Fprintf(w, "name=HomenodeLatency\nkind=%d\n%d\n", 0x2|0x4, len(d.Nodes)) // from user, means latency
-		for _, n := range d.Nodes {
-			fmt.Fprintf(w, "numa:%d\n", n.ID)
-		}
-		for i := range t {
-			for j := range t[i] {
-				v := 0.0
-				if t[i][j].Known() {
-					v = math.Round(float64(t[i][j]))
-				}
-				fmt.Fprintf(w, "%.0f\n", v)
-			}
-		}
-	case "csv":
-		fmt.Fprintln(w, "from,to,latency_ns,low,high,read_mb_s")
-		m := bandwidthOf(d)
-		for i, a := range d.Nodes {
-			for j, b := range d.Nodes {
-				low, high := measure.Unknown, measure.Unknown
-				if l := d.Latency; l != nil {
-					for p, row := range l.Rows {
-						for q, col := range l.Cols {
-							if row == a.ID && col == b.ID {
-								low, high = l.CI(p, q)[0], l.CI(p, q)[1]
-							}
-						}
-					}
-				}
-				fmt.Fprintf(w, "%d,%d,%s,%s,%s,%s\n", a.ID, b.ID, plainNumber(t[i][j]), plainNumber(low), plainNumber(high), plainNumber(m.At(i, j)))
-			}
-		}
-	default:
-		return cli.Usagef("--format %s: want numactl, hwloc or csv", format)
-	}
-	return nil
-}
-
-func bandwidthOf(d *measure.Document) measure.Table {
-	t := measure.NewTable(len(d.Nodes), len(d.Nodes))
-	for _, b := range d.Bandwidth {
-		if b.Mix != "r" {
-			continue
-		}
-		for i, row := range b.Rows {
-			for j, col := range b.Cols {
-				if p, q := d.Position(row), d.Position(col); p >= 0 && q >= 0 {
-					t[p][q] = b.Median[i][j]
-				}
-			}
-		}
-	}
-	return t
-}
-
-func plainNumber(v measure.Value) string {
-	if !v.Known() {
-		return ""
-	}
-	return fmt.Sprintf("%.1f", float64(v))
 }

@@ -21,12 +21,19 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
+// runFlags is what the command line of run says.
+type runFlags struct {
+	class, tier, memory string
+
+	dryRun, asJSON, quiet, orAnyway, showing, hardware bool
+
+	at   where
+	near []string
+	want api.Want
+}
+
 func RunCommand(e *cli.Env) *cobra.Command {
-	var class, tier, memory string
-	var dryRun, asJSON, quiet, orAnyway, showing, hardware bool
-	var at where
-	var near []string
-	want := api.Want{}
+	var o runFlags
 	c := &cobra.Command{
 		Use:   "run [flags] -- COMMAND [ARG…]",
 		Short: "Start a command in a home: CPUs and memory of the same node",
@@ -57,124 +64,127 @@ permitted or not possible here, 126 the command cannot be run, 127 not found.`,
   homenode run --cpus-list 0-3 --membind 0 -- redis-server
   homenode run --interleave all -- postgres -D /srv/db
   homenode run --show`,
-		RunE: func(c *cobra.Command, args []string) error {
-			switch {
-			case hardware:
-				return hardwareNow(e, args)
-			case showing:
-				return show(c, e, args, asJSON)
-			case len(args) == 0:
-				return cli.Misused(c, "name the command to run")
-			case asJSON && !dryRun:
-				return cli.Usagef("--json goes with --dry-run or --show")
-			}
-			if !c.Flags().Changed("class") && tier != "" {
-				class = ""
-			}
-			wishes, err := cli.ParseNear(near)
-			if err != nil {
-				return err
-			}
-			for i := range wishes {
-				want.Near = append(want.Near, wishes[i].String())
-			}
-			if err := Fill(&want, class, tier, memory, args[0]); err != nil {
-				return err
-			}
-			if want.Nodes, err = at.read(c, e); err != nil {
-				return err
-			}
-			path, err := exec.LookPath(args[0])
-			if err != nil {
-				return notRun(args[0], err)
-			}
-			if at.start.Scope && e.ScopeHere != nil { // before anything is booked or said
-				if err := e.ScopeHere(); err != nil {
-					return cli.Forbidden(err)
-				}
-			}
-			if at.start.Nice != nil && e.TryNice != nil {
-				if err := e.TryNice(*at.start.Nice); err != nil {
-					return cli.Forbidden(err)
-				}
-			}
-			if !dryRun {
-				if want.Process, err = e.Self(); err != nil {
-					return err
-				}
-			}
-			home, err := at.home(c, e, &want)
-			if n := missing(home); n != "" {
-				return cli.Usagef("--near %s: this host has no such device; `homenode topology` lists them", n)
-			}
-			line := ""
-			switch {
-			case err != nil && !orAnyway:
-				if refused := (*api.Error)(nil); errors.As(err, &refused) && refused.Code == api.NoRoom {
-					return fmt.Errorf("%w With --or-anyway it starts without a home.", err)
-				}
-				return err
-			case err != nil:
-				if code, why := cli.ExitStatus(err); code == cli.ExitUsage {
-					return err
-				} else {
-					line = fmt.Sprintf("%s anywhere: %s", runsOr(dryRun), cli.OneLine(why))
-				}
-			default:
-				line = at.line(home, runsOr(dryRun))
-			}
-			if dryRun && asJSON {
-				return cli.PrintJSON(e.Stdout, dryStart{home, at.start.MemoryLine()})
-			}
-			if dryRun {
-				_, err = fmt.Fprintln(e.Stdout, line)
-				return err
-			}
-			why := unkept(home)
-			if why != "" && at.strict {
-				return cli.Forbiddenf("--strict: %s", why)
-			}
-			for _, line := range []string{line, why} {
-				if line != "" && !quiet {
-					fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(line))
-				}
-			}
-			if want.Class == workload.Batch && e.Batch != nil {
-				switch err := e.Batch(cli.ContextOf(c), at.start, args); {
-				case err == nil:
-					at.start.Scope = false // it is in one
-				case at.strict:
-					return cli.Forbiddenf("--strict: %w", err)
-				case at.start.Scope:
-					return cli.Forbidden(err)
-				case !quiet:
-					fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(cli.OneLine(err.Error())))
-				}
-			}
-			if cli.ContextOf(c).Err() != nil { // a signal that came meanwhile is not swallowed
-				return cli.Forbiddenf("interrupted")
-			}
-			return notRun(args[0], e.Exec(at.start, path, args))
-		},
+		RunE: func(c *cobra.Command, args []string) error { return o.run(c, e, args) },
 	}
 	f := c.Flags()
-	f.StringVar(&class, "class", string(workload.Shared), "dedicated, shared or batch")
-	f.StringVar(&tier, "tier", "", "its `TIER`, which says who gives way on one CPU: online-strict, online, normal or batch, or 2 to -2 (default: by its class)")
-	f.IntVar(&want.CPUs, "cpus", 1, "CPUs it wants to keep busy at once, at least 1")
-	f.StringVar(&memory, "memory", "", "memory it will hold, such as 2GiB; empty when unknown")
-	cli.NearFlag(f, &near)
-	f.StringVar(&want.Name, "name", "", "name in the status table (default: the command)")
-	f.BoolVar(&at.strict, "strict", false, "fail rather than start unless a daemon has answered, it is written down, and batch work has its cgroup")
-	f.BoolVar(&dryRun, "dry-run", false, "say where and why, and start nothing")
-	f.BoolVar(&asJSON, "json", false, "with --dry-run or --show: print JSON (schemas homenode-home/3, homenode-show/1)")
-	f.BoolVar(&quiet, "quiet", false, "print no line on standard error")
-	f.BoolVar(&orAnyway, "or-anyway", false, "where there is no home, start without one")
-	f.BoolVarP(&showing, "show", "s", false, "show the memory policy, CPUs and nodes that hold now, and start nothing")
-	f.BoolVarP(&hardware, "hardware", "H", false, "show the nodes with their CPUs, memory and distances, and start nothing")
-	at.flags(f)
+	f.StringVar(&o.class, "class", string(workload.Shared), "dedicated, shared or batch")
+	f.StringVar(&o.tier, "tier", "", "its `TIER`, which says who gives way on one CPU: online-strict, online, normal or batch, or 2 to -2 (default: by its class)")
+	f.IntVar(&o.want.CPUs, "cpus", 1, "CPUs it wants to keep busy at once, at least 1")
+	f.StringVar(&o.memory, "memory", "", "memory it will hold, such as 2GiB; empty when unknown")
+	cli.NearFlag(f, &o.near)
+	f.StringVar(&o.want.Name, "name", "", "name in the status table (default: the command)")
+	f.BoolVar(&o.at.strict, "strict", false, "fail rather than start unless a daemon has answered, it is written down, and batch work has its cgroup")
+	f.BoolVar(&o.dryRun, "dry-run", false, "say where and why, and start nothing")
+	f.BoolVar(&o.asJSON, "json", false, "with --dry-run or --show: print JSON (schemas homenode-home/3, homenode-show/1)")
+	f.BoolVar(&o.quiet, "quiet", false, "print no line on standard error")
+	f.BoolVar(&o.orAnyway, "or-anyway", false, "where there is no home, start without one")
+	f.BoolVarP(&o.showing, "show", "s", false, "show the memory policy, CPUs and nodes that hold now, and start nothing")
+	f.BoolVarP(&o.hardware, "hardware", "H", false, "show the nodes with their CPUs, memory and distances, and start nothing")
+	o.at.flags(f)
 	cli.SocketFlag(c, e)
 	f.SetInterspersed(false)
 	return c
+}
+
+// run starts a command, or says where it would start.
+func (o *runFlags) run(c *cobra.Command, e *cli.Env, args []string) error {
+	switch {
+	case o.hardware:
+		return hardwareNow(e, args)
+	case o.showing:
+		return show(c, e, args, o.asJSON)
+	case len(args) == 0:
+		return cli.Misused(c, "name the command to run")
+	case o.asJSON && !o.dryRun:
+		return cli.Usagef("--json goes with --dry-run or --show")
+	}
+	if !c.Flags().Changed("class") && o.tier != "" {
+		o.class = ""
+	}
+	wishes, err := cli.ParseNear(o.near)
+	if err != nil {
+		return err
+	}
+	for i := range wishes {
+		o.want.Near = append(o.want.Near, wishes[i].String())
+	}
+	if err := Fill(&o.want, o.class, o.tier, o.memory, args[0]); err != nil {
+		return err
+	}
+	if o.want.Nodes, err = o.at.read(c, e); err != nil {
+		return err
+	}
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return notRun(args[0], err)
+	}
+	if o.at.start.Scope && e.ScopeHere != nil { // before anything is booked or said
+		if err := e.ScopeHere(); err != nil {
+			return cli.Forbidden(err)
+		}
+	}
+	if o.at.start.Nice != nil && e.TryNice != nil {
+		if err := e.TryNice(*o.at.start.Nice); err != nil {
+			return cli.Forbidden(err)
+		}
+	}
+	if !o.dryRun {
+		if o.want.Process, err = e.Self(); err != nil {
+			return err
+		}
+	}
+	home, err := o.at.home(c, e, &o.want)
+	if n := missing(home); n != "" {
+		return cli.Usagef("--near %s: this host has no such device; `homenode topology` lists them", n)
+	}
+	line := ""
+	switch {
+	case err != nil && !o.orAnyway:
+		if refused := (*api.Error)(nil); errors.As(err, &refused) && refused.Code == api.NoRoom {
+			return fmt.Errorf("%w With --or-anyway it starts without a home.", err)
+		}
+		return err
+	case err != nil:
+		if code, why := cli.ExitStatus(err); code == cli.ExitUsage {
+			return err
+		} else {
+			line = fmt.Sprintf("%s anywhere: %s", runsOr(o.dryRun), cli.OneLine(why))
+		}
+	default:
+		line = o.at.line(home, runsOr(o.dryRun))
+	}
+	if o.dryRun && o.asJSON {
+		return cli.PrintJSON(e.Stdout, dryStart{home, o.at.start.MemoryLine()})
+	}
+	if o.dryRun {
+		_, err = fmt.Fprintln(e.Stdout, line)
+		return err
+	}
+	why := unkept(home)
+	if why != "" && o.at.strict {
+		return cli.Forbiddenf("--strict: %s", why)
+	}
+	for _, line := range []string{line, why} {
+		if line != "" && !o.quiet {
+			fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(line))
+		}
+	}
+	if o.want.Class == workload.Batch && e.Batch != nil {
+		switch err := e.Batch(cli.ContextOf(c), o.at.start, args); {
+		case err == nil:
+			o.at.start.Scope = false // it is in one
+		case o.at.strict:
+			return cli.Forbiddenf("--strict: %w", err)
+		case o.at.start.Scope:
+			return cli.Forbidden(err)
+		case !o.quiet:
+			fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(cli.OneLine(err.Error())))
+		}
+	}
+	if cli.ContextOf(c).Err() != nil { // a signal that came meanwhile is not swallowed
+		return cli.Forbiddenf("interrupted")
+	}
+	return notRun(args[0], e.Exec(o.at.start, path, args))
 }
 
 func Fill(want *api.Want, class, tier, memory, command string) (err error) {

@@ -21,13 +21,19 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
+// planFlags is what the command line of plan says.
+type planFlags struct {
+	from  cli.TopologySource
+	spec  string
+	cases []string
+	moves repackOptions
+
+	asJSON, admitAll, restoring, repack bool
+	reserve, packing, peer, admitted    string
+}
+
 func PlanCommand(e *cli.Env) *cobra.Command {
-	var from cli.TopologySource
-	var spec string
-	var cases []string
-	var asJSON, admitAll, restoring, repack bool
-	var reserve, packing, peer, admitted string
-	moves := repackOptions{most: place.DefaultMoves, within: 2 * time.Second}
+	o := planFlags{moves: repackOptions{most: place.DefaultMoves, within: 2 * time.Second}}
 	c := &cobra.Command{
 		Use:   "plan",
 		Short: "Say where workloads would go, on this or another host, and why",
@@ -70,71 +76,26 @@ say
     homenode plan --admit - --running running.yaml \
     --synthetic "package:2 node:1(memory=16GiB) core:4 pu:1"`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if len(cases) > 0 {
-				return planCases(e, cases, replay.Options{Peer: peer, Must: admitAll, Packing: plan.Packing(packing), Repack: repack})
-			}
-			switch {
-			case spec == "" && admitted == "" && !restoring:
-				return cli.Usagef("nothing to plan: give one of --spec, --admit, --restore, --case")
-			case repack:
-				return cli.Usagef("--repack is for --case; --admit finds moves for a workload")
-			case moves.running != "" && spec != "":
-				return cli.Usagef("--running is for --admit and --restore")
-			case moves.running == "-" && admitted == "-":
-				return cli.Usagef("standard input can be --admit or --running, not both")
-			}
-			if err := moves.valid(); err != nil {
-				return err
-			}
-			var specs []workload.Spec
-			var err error
-			if name := spec + admitted; name != "" {
-				if specs, err = cli.ReadSpecs(e, name); err != nil {
-					return err
-				}
-			}
-			h, err := from.Read(e)
-			if err != nil {
-				return err
-			}
-			st, err := cli.IdleState(h, reserve, packing)
-			if err != nil {
-				return err
-			}
-			if spec == "" {
-				return planMoves(c, e, from, &moves, st, specs, admitAll, asJSON)
-			}
-			results, l := planSpecs(st, specs, admitAll)
-			if asJSON {
-				err = cli.PrintJSON(e.Stdout, planJSON(results, l))
-			} else {
-				err = printPlans(e, results)
-			}
-			if err == nil && anyRefused(results) {
-				return cli.ErrNo
-			}
-			return err
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c, e) },
 	}
 	f := c.Flags()
-	f.StringVar(&spec, "spec", "", "place the workloads in `FILE` (- is standard input)")
-	f.StringVar(&admitted, "admit", "", "find the fewest moves that make room for the workloads in `FILE` (- is standard input)")
-	f.BoolVar(&restoring, "restore", false, "find moves that bring running workloads nearer to their memory")
-	f.StringVar(&moves.running, "running", "", "what runs, and where, is in `FILE` (- is standard input)")
-	f.IntVar(&moves.most, "moves", moves.most, "look for at most `N` moves")
-	f.DurationVar(&moves.within, "within", moves.within, "search about so long; the best found by then counts")
-	f.BoolVar(&repack, "repack", false, "let running workloads move in --case")
-	f.StringArrayVar(&cases, "case", nil, "run the trace in `FILE` (- is standard input); may be repeated")
-	f.BoolVar(&admitAll, "admit-all", false, "take every split that fits, also one that does not pay")
-	f.StringVar(&reserve, "reserve", "", "`CPUS` that nobody gets, such as 0,16")
-	f.StringVar(&packing, "packing", "", "adaptive, pack or spread")
-	f.StringVar(&peer, "peer", "homenode", "`NAME` in the lines of --case")
-	f.StringVar(&from.Root, "root", "", "the host under `DIR`, or in a tar file that gather wrote (- is standard input)")
-	f.StringVar(&from.Hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
-	f.StringVar(&from.Synthetic, "synthetic", "", "a made-up `HOST`, such as \"package:2 node:2 core:8 pu:2\"")
-	f.StringVar(&from.Host, "host", "", "the host in `JSONFILE`, written by topology --json")
-	f.BoolVar(&asJSON, "json", false, "print JSON (schemas homenode-plan/3, homenode-repack/3, homenode-restore/3)")
+	f.StringVar(&o.spec, "spec", "", "place the workloads in `FILE` (- is standard input)")
+	f.StringVar(&o.admitted, "admit", "", "find the fewest moves that make room for the workloads in `FILE` (- is standard input)")
+	f.BoolVar(&o.restoring, "restore", false, "find moves that bring running workloads nearer to their memory")
+	f.StringVar(&o.moves.running, "running", "", "what runs, and where, is in `FILE` (- is standard input)")
+	f.IntVar(&o.moves.most, "moves", o.moves.most, "look for at most `N` moves")
+	f.DurationVar(&o.moves.within, "within", o.moves.within, "search about so long; the best found by then counts")
+	f.BoolVar(&o.repack, "repack", false, "let running workloads move in --case")
+	f.StringArrayVar(&o.cases, "case", nil, "run the trace in `FILE` (- is standard input); may be repeated")
+	f.BoolVar(&o.admitAll, "admit-all", false, "take every split that fits, also one that does not pay")
+	f.StringVar(&o.reserve, "reserve", "", "`CPUS` that nobody gets, such as 0,16")
+	f.StringVar(&o.packing, "packing", "", "adaptive, pack or spread")
+	f.StringVar(&o.peer, "peer", "homenode", "`NAME` in the lines of --case")
+	f.StringVar(&o.from.Root, "root", "", "the host under `DIR`, or in a tar file that gather wrote (- is standard input)")
+	f.StringVar(&o.from.Hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
+	f.StringVar(&o.from.Synthetic, "synthetic", "", "a made-up `HOST`, such as \"package:2 node:2 core:8 pu:2\"")
+	f.StringVar(&o.from.Host, "host", "", "the host in `JSONFILE`, written by topology --json")
+	f.BoolVar(&o.asJSON, "json", false, "print JSON (schemas homenode-plan/3, homenode-repack/3, homenode-restore/3)")
 	cli.SocketFlag(c, e)
 	c.MarkFlagsMutuallyExclusive("root", "hwloc", "synthetic", "host", "case")
 	c.MarkFlagsMutuallyExclusive("spec", "case", "admit", "restore")
@@ -142,6 +103,54 @@ say
 	c.MarkFlagsMutuallyExclusive("reserve", "case")
 	c.MarkFlagsMutuallyExclusive("json", "case")
 	return c
+}
+
+// run places workloads on paper.
+func (o *planFlags) run(c *cobra.Command, e *cli.Env) error {
+	if len(o.cases) > 0 {
+		return planCases(e, o.cases, replay.Options{Peer: o.peer, Must: o.admitAll, Packing: plan.Packing(o.packing), Repack: o.repack})
+	}
+	switch {
+	case o.spec == "" && o.admitted == "" && !o.restoring:
+		return cli.Usagef("nothing to plan: give one of --spec, --admit, --restore, --case")
+	case o.repack:
+		return cli.Usagef("--repack is for --case; --admit finds moves for a workload")
+	case o.moves.running != "" && o.spec != "":
+		return cli.Usagef("--running is for --admit and --restore")
+	case o.moves.running == "-" && o.admitted == "-":
+		return cli.Usagef("standard input can be --admit or --running, not both")
+	}
+	if err := o.moves.valid(); err != nil {
+		return err
+	}
+	var specs []workload.Spec
+	var err error
+	if name := o.spec + o.admitted; name != "" {
+		if specs, err = cli.ReadSpecs(e, name); err != nil {
+			return err
+		}
+	}
+	h, err := o.from.Read(e)
+	if err != nil {
+		return err
+	}
+	st, err := cli.IdleState(h, o.reserve, o.packing)
+	if err != nil {
+		return err
+	}
+	if o.spec == "" {
+		return planMoves(c, e, o.from, &o.moves, st, specs, o.admitAll, o.asJSON)
+	}
+	results, l := planSpecs(st, specs, o.admitAll)
+	if o.asJSON {
+		err = cli.PrintJSON(e.Stdout, planJSON(results, l))
+	} else {
+		err = printPlans(e, results)
+	}
+	if err == nil && anyRefused(results) {
+		return cli.ErrNo
+	}
+	return err
 }
 
 // planned is one workload with what was decided.

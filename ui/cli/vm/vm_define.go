@@ -23,11 +23,17 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
+// defineFlags is what the command line of vm define says.
+type defineFlags struct {
+	v      vmHost
+	orders orderFlags
+	arch   string
+
+	dryRun, why, emulated, asJSON bool
+}
+
 func vmDefineCommand(e *cli.Env) *cobra.Command {
-	var v vmHost
-	var o orderFlags
-	var dryRun, why, emulated, asJSON bool
-	var arch string
+	var o defineFlags
 	c := &cobra.Command{
 		Use:   "define --flavor FLAVOR --name NAME",
 		Short: "Write a guest for libvirt, placed on this host",
@@ -50,87 +56,90 @@ Exit status 1 means that the guest does not fit; the line says why.`,
     --disk /var/lib/libvirt/images/app.qcow2,size=40GiB \
     --synthetic "node:2 core:8 pu:2"`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) (err error) {
-			if v.elsewhere() && !dryRun {
-				return cli.Usagef("a guest can be defined on this host only: add --dry-run to see the XML for another")
-			}
-			if !dryRun && len(v.running) > 0 {
-				return cli.Usagef("--running is for --dry-run: what stands on this host libvirt tells")
-			}
-			catalogue, err := v.catalogue(e)
-			if err != nil {
-				return err
-			}
-			order, err := o.order(catalogue)
-			if err != nil {
-				return err
-			}
-			s, err := v.read(c, e, !dryRun)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, s.close()) }()
-			if !v.elsewhere() {
-				for _, d := range order.Disks {
-					if _, err := fs.Stat(e.Root, strings.TrimPrefix(d.Source, "/")); errors.Is(err, fs.ErrNotExist) {
-						fmt.Fprintf(e.Stderr, "homenode: --disk %s is not there; the guest needs it to start\n", words.Printable(d.Source))
-					}
-				}
-			}
-			s.locate(order.Flavor.Near)
-			s.locate(order.Near)
-			if !why || asJSON { // else its reasons say it
-				s.absent(e, slices.Concat(order.Flavor.Near, order.Near))
-			}
-			home, d := s.room.Place(order)
-			if d.Outcome != plan.Placed {
-				return refusal(&d)
-			}
-			if arch == "" {
-				arch = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
-			}
-			xml, err := e.Libvirt.New(s.host, order, home, arch, emulated)
-			if err != nil {
-				return cli.Usagef("%w", err)
-			}
-			if asJSON {
-				doc := defined{"homenode-vm-define/3", order.Name, order.Flavor.Name, !dryRun, api.Planned(&home.Placement), nil, d.Reasons, string(xml)}
-				for _, p := range home.Beside() {
-					doc.Beside = append(doc.Beside, api.Planned(&p))
-				}
-				if !dryRun {
-					if err := define(c, e, s, order, &home, xml); err != nil {
-						return err
-					}
-				}
-				return cli.PrintJSON(e.Stdout, doc)
-			}
-			if why {
-				for _, r := range d.Reasons {
-					fmt.Fprintln(e.Stderr, r)
-				}
-			} else if i := slices.IndexFunc(d.Reasons, func(r words.Reason) bool { return r.Code == words.MemoryPromised }); i >= 0 {
-				fmt.Fprintf(e.Stderr, "homenode: %s\n", d.Reasons[i])
-			}
-			if dryRun {
-				_, err := bytes.NewReader(xml).WriteTo(view.XML(view.Raw(e.Stdout)))
-				return err
-			}
-			if err := define(c, e, s, order, &home, xml); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(e.Stdout, "%s is defined: %s, %s. Start it with: virsh start %s\n", order.Name, words.Nodes(home.Nodes()), words.CPUs(home.CPUs()), order.Name)
-			return err
-		},
+		RunE: func(c *cobra.Command, _ []string) error { return o.run(c, e) },
 	}
-	v.flags(c, e)
-	o.flags(c)
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, write the XML to standard output")
-	c.Flags().BoolVar(&why, "why", false, "say on standard error why it goes there")
-	c.Flags().StringVar(&arch, "arch", "", "`ARCHITECTURE` of the guest: x86_64 or aarch64; this machine's when not given")
-	c.Flags().BoolVar(&emulated, "emulated", false, "for a host without KVM: slow")
-	c.Flags().BoolVar(&asJSON, "json", false, "print JSON, the XML in it (schema homenode-vm-define/3)")
+	o.v.flags(c, e)
+	o.orders.flags(c)
+	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "change nothing, write the XML to standard output")
+	c.Flags().BoolVar(&o.why, "why", false, "say on standard error why it goes there")
+	c.Flags().StringVar(&o.arch, "arch", "", "`ARCHITECTURE` of the guest: x86_64 or aarch64; this machine's when not given")
+	c.Flags().BoolVar(&o.emulated, "emulated", false, "for a host without KVM: slow")
+	c.Flags().BoolVar(&o.asJSON, "json", false, "print JSON, the XML in it (schema homenode-vm-define/3)")
 	return c
+}
+
+// run places a new guest and defines it, or writes what would be defined.
+func (o *defineFlags) run(c *cobra.Command, e *cli.Env) (err error) {
+	if o.v.elsewhere() && !o.dryRun {
+		return cli.Usagef("a guest can be defined on this host only: add --dry-run to see the XML for another")
+	}
+	if !o.dryRun && len(o.v.running) > 0 {
+		return cli.Usagef("--running is for --dry-run: what stands on this host libvirt tells")
+	}
+	catalogue, err := o.v.catalogue(e)
+	if err != nil {
+		return err
+	}
+	wanted, err := o.orders.order(catalogue)
+	if err != nil {
+		return err
+	}
+	s, err := o.v.read(c, e, !o.dryRun)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	if !o.v.elsewhere() {
+		for _, d := range wanted.Disks {
+			if _, err := fs.Stat(e.Root, strings.TrimPrefix(d.Source, "/")); errors.Is(err, fs.ErrNotExist) {
+				fmt.Fprintf(e.Stderr, "homenode: --disk %s is not there; the guest needs it to start\n", words.Printable(d.Source))
+			}
+		}
+	}
+	s.locate(wanted.Flavor.Near)
+	s.locate(wanted.Near)
+	if !o.why || o.asJSON { // else its reasons say it
+		s.absent(e, slices.Concat(wanted.Flavor.Near, wanted.Near))
+	}
+	home, d := s.room.Place(wanted)
+	if d.Outcome != plan.Placed {
+		return refusal(&d)
+	}
+	if o.arch == "" {
+		o.arch = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	}
+	xml, err := e.Libvirt.New(s.host, wanted, home, o.arch, o.emulated)
+	if err != nil {
+		return cli.Usagef("%w", err)
+	}
+	if o.asJSON {
+		doc := defined{"homenode-vm-define/3", wanted.Name, wanted.Flavor.Name, !o.dryRun, api.Planned(&home.Placement), nil, d.Reasons, string(xml)}
+		for _, p := range home.Beside() {
+			doc.Beside = append(doc.Beside, api.Planned(&p))
+		}
+		if !o.dryRun {
+			if err := define(c, e, s, wanted, &home, xml); err != nil {
+				return err
+			}
+		}
+		return cli.PrintJSON(e.Stdout, doc)
+	}
+	if o.why {
+		for _, r := range d.Reasons {
+			fmt.Fprintln(e.Stderr, r)
+		}
+	} else if i := slices.IndexFunc(d.Reasons, func(r words.Reason) bool { return r.Code == words.MemoryPromised }); i >= 0 {
+		fmt.Fprintf(e.Stderr, "homenode: %s\n", d.Reasons[i])
+	}
+	if o.dryRun {
+		_, err := bytes.NewReader(xml).WriteTo(view.XML(view.Raw(e.Stdout)))
+		return err
+	}
+	if err := define(c, e, s, wanted, &home, xml); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(e.Stdout, "%s is defined: %s, %s. Start it with: virsh start %s\n", wanted.Name, words.Nodes(home.Nodes()), words.CPUs(home.CPUs()), wanted.Name)
+	return err
 }
 
 // define tells libvirt.
