@@ -50,7 +50,7 @@ func follow(ctx context.Context, b Following, tell func([]plan.Event)) {
 				since = h.Events[n-1].Seq
 				tell(h.Events)
 			}
-			err = b.Events(ctx, since, func(e plan.Event) error {
+			b.Events(ctx, since, func(e plan.Event) error {
 				tell([]plan.Event{e})
 				return nil
 			})

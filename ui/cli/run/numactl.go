@@ -155,7 +155,6 @@ type numactl struct {
 	show, hw  bool
 	placed    bool // CPUs or a memory policy were named
 	segment   cli.Segment
-	open      cli.OpenSegment
 	shared    string // the flag that named shared memory
 	strict    bool
 	only      string // a flag that goes with shared memory alone

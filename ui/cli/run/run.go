@@ -141,7 +141,7 @@ func (o *runFlags) run(c *cobra.Command, e *cli.Env, args []string) error {
 	switch {
 	case err != nil && !o.orAnyway:
 		if refused := (*api.Error)(nil); errors.As(err, &refused) && refused.Code == api.NoRoom {
-			return fmt.Errorf("%w With --or-anyway it starts without a home.", err)
+			return fmt.Errorf("%w%s", err, " With --or-anyway it starts without a home.")
 		}
 		return err
 	case err != nil:

@@ -27,7 +27,6 @@ type where struct {
 	start                                                 cli.Start
 	exact                                                 bool // nothing is to be searched
 	strict                                                bool // a daemon has to answer
-	niceGiven                                             bool
 	all                                                   bool   // of the machine, not of the cpuset
 	typed                                                 string // another name of --cpus-list that was typed
 }

@@ -142,7 +142,7 @@ func watchStatus(c *cobra.Command, e *cli.Env, b api.Backend, done func() error,
 		case err != nil:
 			text = fmt.Sprintf("! %s; it is asked again every %v\n", words.Printable(cli.OneLine(err.Error())), every)
 			if text != told {
-				err = screen.Show(screen.Over(last, text))
+				screen.Show(screen.Over(last, text))
 			}
 			told = text
 		case asJSON:

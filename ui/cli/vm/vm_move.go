@@ -37,27 +37,20 @@ homenode's to move; the line says why.`,
   homenode vm move app --nodes 1 --dry-run --running app.xml \
     --synthetic "node:2 core:8 pu:2"`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) (err error) {
+		RunE: func(c *cobra.Command, args []string) error {
 			to, err := topology.ParseNodeSet(nodes)
 			if err != nil {
 				return cli.Usagef("--to: %w", err)
 			}
-			s, err := v.readToChange(c, e, dryRun)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, s.close()) }()
-			g, err := s.find(args[0])
-			if err != nil {
-				return err
-			}
-			if err := notNovas(g); err != nil {
-				return err
-			}
-			if !g.Placed && g.Next == nil {
-				return cli.Nof("%s was not placed by homenode; adopt it first: homenode vm adopt %s", g.Name, g.Name)
-			}
-			return move(c, e, s, g, to, false, dryRun)
+			return v.changeOne(c, e, args[0], dryRun, func(s *existing, g *guest.Guest) error {
+				if err := notNovas(g); err != nil {
+					return err
+				}
+				if !g.Placed && g.Next == nil {
+					return cli.Nof("%s was not placed by homenode; adopt it first: homenode vm adopt %s", g.Name, g.Name)
+				}
+				return move(c, e, s, g, to, false, dryRun)
+			})
 		},
 	}
 	v.flags(c, e)
@@ -162,6 +155,20 @@ func (v *vmHost) readToChange(c *cobra.Command, e *cli.Env, dryRun bool) (*exist
 		return nil, cli.Usagef("only guests of this host can be changed: add --dry-run to see what would be on another")
 	}
 	return v.read(c, e, !dryRun)
+}
+
+// changeOne does something with one guest, which must be of this host unless it is a dry run.
+func (v *vmHost) changeOne(c *cobra.Command, e *cli.Env, name string, dryRun bool, do func(*existing, *guest.Guest) error) (err error) {
+	s, err := v.readToChange(c, e, dryRun)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close()) }()
+	g, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	return do(s, g)
 }
 
 // find finds a guest by name, by vm:NAME or by UUID.

@@ -1,11 +1,11 @@
 package vm
 
 import (
-	"errors"
 	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/cli"
@@ -54,41 +54,34 @@ line says why.`,
 					return err
 				}
 			}
-			s, err := v.readToChange(c, e, dryRun)
-			if err != nil {
-				return err
-			}
-			defer func() { err = errors.Join(err, s.close()) }()
-			g, err := s.find(args[0])
-			if err != nil {
-				return err
-			}
-			if err := notNovas(g); err != nil {
-				return err
-			}
-			ours := g.Placed || g.Next != nil
-			switch {
-			case ours && c.Flags().Changed("class") && g.Spec.Class != workload.Class(class):
-				return cli.Nof("%s is homenode's already, and %s; homenode vm release %s lets it go", g.Name, g.Class(), g.Name)
-			case near != nil && g.Transient:
-				return cli.Nof("%s has no definition, which would hold what it is to be near to", g.Name)
-			case wishes != nil && g.Spec.Tier == workload.BatchTier:
-				return cli.Usagef("--near: %s is a batch guest, which has no home to be near something", g.Name)
-			case near != nil:
-				s.locate(wishes)
-				s.absent(e, wishes)
-				g.Wish(wishes)
-			}
-			if !ours {
-				g.Spec.Class = workload.Class(class)
-				if g.Spec.Class == workload.Dedicated {
-					g.Spec.CPUs = g.Most
+			return v.changeOne(c, e, args[0], dryRun, func(s *existing, g *guest.Guest) error {
+				if err := notNovas(g); err != nil {
+					return err
 				}
-			}
-			if maxNodes > 0 {
-				g.Spec.MaxNodes = maxNodes
-			}
-			return move(c, e, s, g, to, false, dryRun)
+				ours := g.Placed || g.Next != nil
+				switch {
+				case ours && c.Flags().Changed("class") && g.Spec.Class != workload.Class(class):
+					return cli.Nof("%s is homenode's already, and %s; homenode vm release %s lets it go", g.Name, g.Class(), g.Name)
+				case near != nil && g.Transient:
+					return cli.Nof("%s has no definition, which would hold what it is to be near to", g.Name)
+				case wishes != nil && g.Spec.Tier == workload.BatchTier:
+					return cli.Usagef("--near: %s is a batch guest, which has no home to be near something", g.Name)
+				case near != nil:
+					s.locate(wishes)
+					s.absent(e, wishes)
+					g.Wish(wishes)
+				}
+				if !ours {
+					g.Spec.Class = workload.Class(class)
+					if g.Spec.Class == workload.Dedicated {
+						g.Spec.CPUs = g.Most
+					}
+				}
+				if maxNodes > 0 {
+					g.Spec.MaxNodes = maxNodes
+				}
+				return move(c, e, s, g, to, false, dryRun)
+			})
 		},
 	}
 	v.flags(c, e)

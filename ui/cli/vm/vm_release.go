@@ -1,7 +1,6 @@
 package vm
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -24,33 +23,26 @@ runs keeps its bindings until its next start.`,
 		Example: `  homenode vm release web1
   homenode vm release web1 --dry-run`,
 		Args: cobra.ExactArgs(1),
-		RunE: func(c *cobra.Command, args []string) (err error) {
-			s, err := v.readToChange(c, e, dryRun)
-			if err != nil {
+		RunE: func(c *cobra.Command, args []string) error {
+			return v.changeOne(c, e, args[0], dryRun, func(s *existing, g *guest.Guest) error {
+				switch {
+				case !g.Placed && g.Next == nil:
+					return cli.Nof("%s is not homenode's", g.Name)
+				case dryRun:
+					_, err := fmt.Fprintf(e.Stdout, "%s would be released from %s, %s.\n", g.Name, words.Nodes(g.Home.Placement.Home), words.CPUs(g.Home.Placement.CPUs))
+					return err
+				}
+				step := plan.Step{Kind: plan.SetNext, Workload: g.Spec.ID, Target: plan.Target{Kind: guest.Kind}, From: g.Home.Next()}
+				if err := s.change(c.Context(), []plan.Step{step}, "homenode vm release."); err != nil {
+					return err
+				}
+				when := ""
+				if g.Running {
+					when = " at its next start"
+				}
+				_, err := fmt.Fprintf(e.Stdout, "%s is released%s.\n", g.Name, when)
 				return err
-			}
-			defer func() { err = errors.Join(err, s.close()) }()
-			g, err := s.find(args[0])
-			if err != nil {
-				return err
-			}
-			switch {
-			case !g.Placed && g.Next == nil:
-				return cli.Nof("%s is not homenode's", g.Name)
-			case dryRun:
-				_, err = fmt.Fprintf(e.Stdout, "%s would be released from %s, %s.\n", g.Name, words.Nodes(g.Home.Placement.Home), words.CPUs(g.Home.Placement.CPUs))
-				return err
-			}
-			step := plan.Step{Kind: plan.SetNext, Workload: g.Spec.ID, Target: plan.Target{Kind: guest.Kind}, From: g.Home.Next()}
-			if err := s.change(c.Context(), []plan.Step{step}, "homenode vm release."); err != nil {
-				return err
-			}
-			when := ""
-			if g.Running {
-				when = " at its next start"
-			}
-			_, err = fmt.Fprintf(e.Stdout, "%s is released%s.\n", g.Name, when)
-			return err
+			})
 		},
 	}
 	v.flags(c, e)
