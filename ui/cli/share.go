@@ -259,7 +259,7 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 		case x.Frozen != nil:
 			state = p.Warn("frozen")
 		case x.Asked != nil:
-			state = p.Warn("its manager is asked to stop it")
+			state = p.Warn("its runtime is asked to stop it")
 		case x.Cut != nil:
 			state = p.Warn("cut: it hurts " + string(x.For))
 		}

@@ -147,7 +147,7 @@ func schedulerLines(w io.Writer, p view.Paint, k *api.ShareScheduler) {
 		fmt.Fprintf(w, "  Threads of batch work that are not with it yet: %d.\n", k.Threads)
 	}
 	if k.Untiered > 0 {
-		fmt.Fprintf(w, "  Cgroups whose tier it does not have, for there are too many: %d. To it they are normal.\n", k.Untiered)
+		fmt.Fprintf(w, "  Cgroups over its limit of tiers: %d. They run as tier normal.\n", k.Untiered)
 	}
 	if t := k.Trial; t != nil {
 		fmt.Fprintf(w, "  On probation until %s, after version %s; for %.1f ms none ran.\n", t.Until.Local().Format("15:04:05"), t.From, t.GapMS)

@@ -103,13 +103,13 @@ func printUndo(e *Env, r api.UndoResult, dryRun bool) {
 		fmt.Fprintf(e.Stdout, "%s  %s %s: %s → %s\n", p.Good(restored), x.Kind, x.Path, x.New, orAll(x.Old))
 	}
 	for _, x := range r.Unchanged {
-		fmt.Fprintf(e.Stdout, "unchanged %s %s: it is %s already, as before homenode\n", x.Kind, x.Path, orAll(x.Old))
+		fmt.Fprintf(e.Stdout, "unchanged %s %s: already %s, its original value\n", x.Kind, x.Path, orAll(x.Old))
 	}
 	for _, x := range r.Gone {
 		fmt.Fprintf(e.Stdout, "gone      %s %s\n", x.Kind, x.Path)
 	}
 	for _, x := range r.Theirs {
-		fmt.Fprintf(e.Stdout, "theirs    %s %s: set by somebody else since, not touched\n", x.Kind, x.Path)
+		fmt.Fprintf(e.Stdout, "theirs    %s %s: set by another program since, not touched\n", x.Kind, x.Path)
 	}
 	for _, x := range r.Deferred {
 		fmt.Fprintf(e.Stdout, "put off   %s %s: %s\n", x.Entry.Kind, x.Entry.Path, x.Error)
