@@ -6,4 +6,10 @@
 // schema number.
 //
 // Not in here: state. The server asks a Backend.
+//
+// Invariant: Nothing can be changed over TCP, and a client there sees no more than an ordinary user on the socket
+// (TestAttacksOverTCP, TestUsersOfThisMachineOverTCP).
+//
+// Invariant: No user keeps another user, or root, from an answer: connections, streams and requests are limited by
+// party (workload.Owner), not by UID (TestManyConnectionsOfOneUser, TestPlacesAreShared, TestPlacesOverTCP).
 package api

@@ -6,4 +6,7 @@
 // host/observe; both are plain values.
 //
 // Not in here: placements (package plan), and any reading of the machine.
+//
+// Invariant: A source may only weaken a workload on its author's word; stronger settings need a grant (TestGrants,
+// TestLabelsAloneGiveNothing).
 package workload
