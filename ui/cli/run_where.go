@@ -348,7 +348,7 @@ func show(c *cobra.Command, e *Env, args []string, asJSON bool) error {
 		if i >= 0 {
 			what = "--" + placingFlags[i]
 		}
-		return usageErrorf("--show shows what holds now and takes no %s; to see what a start gives: homenode run … -- homenode run --show", what)
+		return usageErrorf("--show shows the current settings and takes no %s; to see those of a start: homenode run … -- homenode run --show", what)
 	}
 	now, err := e.Where()
 	if err != nil {

@@ -20,7 +20,7 @@ func shareUpgradeCommand(e *Env) *cobra.Command {
 	var asJSON, dryRun, noWait bool
 	var object string
 	c := &cobra.Command{
-		Use: "upgrade", Short: "Put a newer scheduler for batch work in the place of the one in the kernel", Args: cobra.NoArgs,
+		Use: "upgrade", Short: "Replace the scheduler for batch work in the kernel by a newer one", Args: cobra.NoArgs,
 		Long: `Puts the scheduler that this homenode brings in the place of the one that runs
 (after an upgrade of homenode, which leaves that alone). The new one is loaded and
 verified first. Then the old one is taken off and the new one put on: for some
@@ -86,7 +86,7 @@ back, or --dry-run says that it cannot be, 3 no daemon runs, no scheduler is loa
 		},
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing")
-	c.Flags().BoolVar(&noWait, "no-wait", false, "return once it is swapped; share status tells how it goes on")
+	c.Flags().BoolVar(&noWait, "no-wait", false, "return once it is swapped; share status shows the progress")
 	c.Flags().StringVar(&object, "object", "", "load the BPF object in this `file` instead (root only)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-share-upgrade/1)")
 	socketFlag(c, e)

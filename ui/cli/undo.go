@@ -19,10 +19,10 @@ func undoCommand(e *Env) *cobra.Command {
 	var asJSON, all, dryRun bool
 	c := &cobra.Command{
 		Use:   "undo (NAME | --all)",
-		Short: "Put back the settings that homenode changed",
-		Long: `Puts back the CPU sets, memory nodes and affinities from before homenode touched
-them, and leaves the workload alone until ` + "`homenode resume`" + `. Pages stay where
-they are. Works with and without a running daemon.
+		Short: "Restore the settings that homenode changed",
+		Long: `Restores the original CPU sets, memory nodes and affinities, and leaves the
+workload alone until ` + "`homenode resume`" + `. Pages stay where they are. Works with
+and without a running daemon.
 
 ` + namesText,
 		Example: "  homenode undo redis.service --dry-run\n  homenode undo --all",
@@ -169,9 +169,9 @@ func resumeCommand(e *Env) *cobra.Command {
 	var asJSON, all, dryRun bool
 	c := &cobra.Command{
 		Use:   "resume (NAME | --all)",
-		Short: "Manage again what was undone",
-		Long: `Ends what ` + "`homenode undo`" + ` or ` + "`homenode move --cancel`" + ` began: the daemon
-places the workload again.
+		Short: "Let homenode manage a workload again after undo",
+		Long: `Ends the hold of ` + "`homenode undo`" + ` or ` + "`homenode move --cancel`" + `: the daemon places
+the workload again.
 
 ` + namesText,
 		Example: "  homenode resume redis.service\n  homenode resume --all",

@@ -121,7 +121,7 @@ func (s *existing) change(ctx context.Context, steps []plan.Step, why string) er
 		return err
 	}
 	// What was interrupted is not left half done.
-	if _, e := carryOut(context.WithoutCancel(ctx), back, "What was begun failed."); e != nil && !isGone(e) && e.Error() != err.Error() {
+	if _, e := carryOut(context.WithoutCancel(ctx), back, "The change failed half way."); e != nil && !isGone(e) && e.Error() != err.Error() {
 		return errors.Join(err, fmt.Errorf("it could not be put back where it was: %w", e))
 	}
 	return err
@@ -232,7 +232,7 @@ func (v *vmHost) read(c *cobra.Command, e *Env, change bool) (*existing, error) 
 		}
 		for _, g := range unread {
 			if change && g.Running {
-				return nil, errors.Join(forbiddenErrorf("%s; it runs, and what it holds is not known: nothing is changed beside it", g.Text), s.close())
+				return nil, errors.Join(forbiddenErrorf("%s; it runs, and its CPUs and memory are unknown: homenode changes nothing", g.Text), s.close())
 			}
 			fmt.Fprintf(e.Stderr, "homenode: %s; it does not count\n", oneLine(g.Text))
 		}
@@ -271,7 +271,7 @@ func daemonPlaced(c *cobra.Command, e *Env, st *plan.State, change bool) ([]api.
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		if change {
-			return nil, forbiddenErrorf("what the daemon placed is not known, and nothing is changed beside it: %w", err)
+			return nil, forbiddenErrorf("the daemon's placements are unknown, so homenode changes nothing: %w", err)
 		}
 		fmt.Fprintf(e.Stderr, "homenode: what the daemon placed does not count: %s\n", oneLine(err.Error()))
 		return nil, nil
@@ -326,7 +326,7 @@ func (v *vmHost) policy(c *cobra.Command, e *Env, h *topology.Host, p *plan.Poli
 			return usageErrorf("--memory-overcommit %v; want 1 to 10", v.memory)
 		}
 		if v.memory > 1 && p.MemoryRatio() == 1 {
-			return usageErrorf("--memory-overcommit %v: want --partition shared with it: the memory of dedicated guests has to be there", v.memory)
+			return usageErrorf("--memory-overcommit %v: want --partition shared with it: the memory of dedicated guests must exist", v.memory)
 		}
 	}
 	return nil
