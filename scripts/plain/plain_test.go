@@ -78,7 +78,7 @@ sentences core/words 4 0.00 250.00 0.00 0.00 250.00 0.00 0.00
 func rated(folder string, rates ...float64) row {
 	all := make([]float64, len(patterns))
 	copy(all, rates)
-	return row{kind: "docs", folder: folder, rates: all}
+	return row{kind: "docs", folder: folder, words: 1000, rates: all}
 }
 
 func TestLimitsFallAndNeverRise(t *testing.T) {
@@ -94,6 +94,14 @@ func TestLimitsFallAndNeverRise(t *testing.T) {
 	}
 	if now[1].rates[0] != 2.5 {
 		t.Error("lowered changed the counts it was given")
+	}
+	less := rated("a", 2.5, 4)
+	less.words = 800
+	if over := risen(limits, []row{less}); over != nil {
+		t.Errorf("two matches in fewer words: %q", over)
+	}
+	if kept := lowered(limits, []row{less}); kept[0].words != 1000 || kept[0].rates[0] != 2 || risen(kept, []row{less}) != nil {
+		t.Errorf("lowered with fewer words: %v", kept)
 	}
 	if over := risen(nil, now); over != nil {
 		t.Errorf("no limits: %q", over)

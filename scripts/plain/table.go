@@ -119,20 +119,30 @@ func parse(r io.Reader) ([]row, error) {
 }
 
 // limitOf returns the limits of a folder: its own, or for a new folder those of all text of its kind.
-func limitOf(limits []row, r row) ([]float64, bool) {
-	var average []float64
+func limitOf(limits []row, r row) (limit row, ok bool) {
 	for _, l := range limits {
 		if l.kind != r.kind {
 			continue
 		}
 		if l.folder == r.folder {
-			return l.rates, true
+			return l, true
 		}
 		if l.folder == all {
-			average = l.rates
+			limit = row{rates: l.rates}
+			ok = true
 		}
 	}
-	return average, average != nil
+	return limit, ok
+}
+
+// exceeds reports whether a folder has more of a pattern than its limit. A folder from which good text was removed has
+// a higher rate with the same matches: that is no rise.
+func exceeds(limit, now row, pattern int) bool {
+	matches := now.rates[pattern] * float64(now.words)
+	allowed := limit.rates[pattern] * float64(max(limit.words, now.words))
+	rounding := 0.01 * float64(now.words)
+	higher := now.rates[pattern] > limit.rates[pattern]
+	return higher && matches > allowed+rounding
 }
 
 // risen returns a line for every rate that is over its limit. The row of all folders is no limit itself: moving text
@@ -145,16 +155,17 @@ func risen(limits, now []row) []string {
 			continue
 		}
 		for i, rate := range r.rates {
-			if rate > limit[i] {
+			if exceeds(limit, r, i) {
 				out = append(out, fmt.Sprintf("%s of %s: %q %.2f times per 1,000 words, limit %.2f (write %s)",
-					r.kind, r.folder, patterns[i].name, rate, limit[i], patterns[i].better))
+					r.kind, r.folder, patterns[i].name, rate, limit.rates[i], patterns[i].better))
 			}
 		}
 	}
 	return out
 }
 
-// lowered returns the current rows, each with the lower of its limit and its rate.
+// lowered returns the current rows, each with the lower of its limit and its rate. A folder that shrank keeps its
+// number of words while one of its rates is above its limit.
 func lowered(limits, now []row) []row {
 	out := slices.Clone(now)
 	for i, r := range out {
@@ -163,8 +174,11 @@ func lowered(limits, now []row) []row {
 			continue
 		}
 		out[i].rates = slices.Clone(r.rates)
-		for j := range r.rates {
-			out[i].rates[j] = min(r.rates[j], limit[j])
+		for j, rate := range r.rates {
+			if rate > limit.rates[j] {
+				out[i].rates[j] = limit.rates[j]
+				out[i].words = max(r.words, limit.words)
+			}
 		}
 	}
 	return out
