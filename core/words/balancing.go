@@ -1,6 +1,6 @@
 package words
 
-// What balancing finds and does, and why it does nothing.
+// Results of balancing.
 var (
 	BalanceOff      = says("balance-off", "Balancing is turned off (balance.enabled).")
 	BalanceLearning = says("balance-learning", "Balancing needs {for} of samples and has {} so far.")
@@ -19,7 +19,7 @@ var (
 	ChangeSaves = says("change-saves", "It saves {.2f} CPUs now lost to waiting: {seconds} of thread time within {for}, at a cost of {seconds} ({size} to move in {for}).")
 )
 
-// What is wrong.
+// Problems that balancing finds.
 var (
 	ShortOfCPU       = says("short-of-cpu", "Node {} is short of CPU: shared workloads demand {.1f} CPUs; it has {} ({n core}).{more}")
 	KeptIdle         = says("kept-idle", "Important workloads keep {.1f} more idle.")
@@ -29,7 +29,7 @@ var (
 	FarFromMemory    = says("far-from-memory", "{}: {%} of its accesses are local; the others cost it {.2f} CPUs.")
 	FarFromPartner   = says("far-from-partner", "{}: being far from {and} costs it {.2f} CPUs.")
 
-	// How traffic is known, parts of ShortOfBandwidth.
+	// Sources of traffic, parts of ShortOfBandwidth.
 	CountedAtNode = says("counted-at-node", "counted at the node")
 	Counted       = says("counted", "counted per workload")
 	Estimated     = says("estimated", "estimated from CPU use")
@@ -37,7 +37,7 @@ var (
 	OnNodes       = says("on-nodes", "{nodes}")
 )
 
-// Why a workload stays, or a change is not made.
+// Reasons against a change.
 var (
 	NotPlaced      = says("not-placed", "Homenode does not place it.")
 	MovesByOrder   = says("moves-by-order", "It moves only when ordered to.")
@@ -72,7 +72,7 @@ var (
 	OtherLoses     = says("other-loses", "{} would lose its home.")
 )
 
-// Answers to the order to move a workload.
+// Answers to an order to move a workload.
 var (
 	Ordered        = says("ordered", "It was ordered to move from {nodes} to {nodes}.")
 	NoSuchWorkload = says("no-such-workload", "No such workload.")

@@ -1,6 +1,6 @@
 package words
 
-// The group of resctrl that batch work has, and why.
+// Batch work's group of resctrl.
 var (
 	CacheSet      = says("cache-set", "Batch work is limited to a part of the last-level caches and of memory bandwidth: {}.")
 	CacheOff      = says("cache-off", "Batch work shares caches and memory bandwidth with all other work (share.cache, share.memory_bandwidth).")

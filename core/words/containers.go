@@ -1,6 +1,6 @@
 package words
 
-// Of containers.
+// Containers.
 var (
 	ContainerPinned   = says("container-pinned", "The program or user that started it chose its CPUs ({cpus}); homenode leaves them as they are.")
 	ContainerClaimed  = says("container-claimed", "Its home comes from its resource claim and stays there as long as the claim is prepared.")
@@ -10,7 +10,7 @@ var (
 	ContainerObserved = says("container-observed", "Containers are only watched (containers.manage: observe).")
 )
 
-// Of what the author of a pod asks for by annotation.
+// Annotations of pods.
 var (
 	WishRefused       = says("wish-refused", "asked for {} by annotation, not granted: {}")
 	WishNotGranted    = says("wish-not-granted", "no grant in containers.annotations allows {} for its namespace")

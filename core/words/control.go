@@ -9,7 +9,7 @@ import (
 // `homenode explain` that is the answer.
 const SmallerText = "too small to be placed"
 
-// Why a workload is left alone.
+// Reasons to leave a workload alone.
 var (
 	ManagerMovesAll  = says("manager-moves-all", "{} runs and {}: two programs that move work would undo each other's changes. Homenode places it when {} has stopped.")
 	ManagerOwns      = says("manager-owns", "{} owns it ({}) and would overwrite its CPU set.")
@@ -39,14 +39,14 @@ var (
 	PlanBreaksRule   = says("plan-breaks-rule", "Its plan breaks a rule: {}.")
 )
 
-// Why a workload's next start is written.
+// Reasons to write a workload's next start.
 var (
 	NextStartRuns  = says("next-start-runs", "Its definition is set to its current home.")
 	NextStartHolds = says("next-start-holds", "It is shut off; its home still has room for it.")
 	NextStartBest  = says("next-start-best", "It is shut off; this is now the best home for it.")
 )
 
-// What happened.
+// Events.
 var (
 	MachineRestarted    = says("machine-restarted", "the machine was restarted: {n journalled change} ended with the last boot")
 	DaemonStarted       = says("daemon-started", "homenode {} started in {} mode, period {for}")
@@ -124,10 +124,10 @@ var (
 	NotRestored         = says("not-restored", "{} of {} could not be restored to {}: {}")
 )
 
-// UndoInterrupted is shown where nothing goes on with it.
+// UndoInterrupted is for an interrupted undo that no daemon continues.
 var UndoInterrupted = says("undo-interrupted", "an undo was interrupted, and {n setting} may still have to be restored: the next daemon continues it, or run `homenode undo` now")
 
-// Why a request is refused.
+// Refusals of requests.
 var (
 	NothingAsked     = says("nothing-asked", "the request is empty")
 	DaemonEnds       = says("daemon-ends", "the daemon is stopping and starts nothing new; retry when it runs, or without it")
@@ -172,7 +172,7 @@ var (
 	NotJournalled    = says("not-journalled", "the journal cannot be written, so nothing is changed: {}")
 )
 
-// Shown beside what is decided.
+// Notes on decisions.
 var (
 	LeftOffHome       = says("left-off-home", "{} The memory off home did not move; next try not before {}.")
 	LeftOffHomeWhy    = says("left-off-home-why", "{} The memory off home did not move: {}; next try not before {}.")
@@ -186,7 +186,7 @@ var (
 	InterruptLeft     = says("interrupt-left", "It is not changed.")
 )
 
-// OrAll is a list as the kernel writes it: an empty one of CPUs or nodes means all.
+// OrAll returns a list in the kernel's format as text: "all" for an empty list of CPUs or nodes.
 func OrAll(list string) string {
 	if list == "" {
 		return "all"
@@ -194,10 +194,10 @@ func OrAll(list string) string {
 	return list
 }
 
-// Some is the first of a list, and how many more there are.
+// Some joins the first items of a list, most at most, and adds the number of the others.
 func Some(list []string, most int) string { return SomeOf(list, len(list), most) }
 
-// SomeOf is Some of a list of which the caller has the first: all is how long it is.
+// SomeOf is Some for a caller who has only the first items of a list with all items.
 func SomeOf(list []string, all, most int) string {
 	shown := list[:min(most, len(list))]
 	text := strings.Join(shown, "; ")

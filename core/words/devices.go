@@ -13,7 +13,7 @@ var (
 	QueuePerCPU    = says("queue-per-cpu", "It has queues for all CPUs of the machine; requests complete on the CPU that made them.")
 )
 
-// Helpers and links: who goes to whom.
+// Helpers and links.
 var (
 	WeighsByVhost      = says("weighs-by-vhost", "It weighs as {.0f} MiB/s: its vhost threads use {.2f} CPUs for it, of {.2f} in all; its memory traffic is not counted.")
 	HelperFollows      = says("helper-follows", "It works for {and} and follows: it holds {size}, they hold {size}.")

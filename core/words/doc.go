@@ -2,10 +2,10 @@
 // the one place where they are worded. Nothing else may test a sentence: programs
 // compare codes.
 //
-// A file has the sentences of one theme, each beside its code. A sentence is only made
-// when it is shown: what decides hands over values.
+// A file has the sentences of one theme, each next to its code. A sentence is made only
+// when it is shown: deciders pass values.
 //
-// It must not hold decisions, and it imports no other package of homenode.
+// Not in here: decisions. It imports no other package of homenode.
 //
 // Invariant: Programs and tests compare codes; sentences are compared in one place (TestSentences).
 package words

@@ -1,6 +1,6 @@
 package words
 
-// Why a guest has no room.
+// Refusals of guests.
 var (
 	GuestExists     = says("guest-exists", "There is a guest named {q} already.")
 	MemoryCounted   = says("memory-counted", "Memory is counted {.4g} times (memory_overcommit): if guests use all of theirs, the host swaps, or the kernel kills some.")
@@ -18,7 +18,7 @@ var (
 	EmulatorNoCPU   = says("emulator-no-cpu", "It fits on {nodes}, but no CPU is left there for its emulator.")
 )
 
-// Why a guest, or a cell of it, is not placed as others are.
+// Guests and cells with special places.
 var (
 	GuestInCells  = says("guest-in-cells", "It sees {} NUMA nodes, each placed by itself ({} and so on); this is the rest: its emulator and the emulator's memory.")
 	GuestWide     = says("guest-wide", "It sees no NUMA nodes: its vCPUs float over all of nodes {} and its memory is on all of them, now and after its next start. To change that: homenode vm release, then homenode vm adopt --cells {}; it sees them from its next start.")
@@ -28,7 +28,7 @@ var (
 	CellUnknown   = says("cell-unknown", "Its memory and that of cell {} were both requested on node {} and cannot be told apart: it stays where it is until its next start.")
 )
 
-// Why a guest is left alone, or its definition is not written anew.
+// Reasons to leave a guest, or its definition, alone.
 var (
 	GuestForeignCgroup = says("guest-cgroup", "libvirt runs this guest and would overwrite its CPUs and memory nodes; homenode places guests through libvirt (docs/vm.md).")
 	GuestSilent        = says("guest-silent", "libvirt does not answer ({}).")

@@ -1,6 +1,6 @@
 package words
 
-// Preparing the host for guests: why a step is made.
+// Reasons of steps that prepare the host for guests.
 var (
 	HostPrograms    = says("host-programs", "Programs in {} belong to the host; they may use {cpus} now.")
 	HostProgramsAny = says("host-programs-any", "Programs in {} belong to the host; they may use any CPU now.")
@@ -14,7 +14,7 @@ var (
 	KSMWanted       = says("ksm-wanted", "The user asked for this setting of page merging (KSM).")
 )
 
-// What preparing leaves as it is, and what forbids it.
+// Parts that preparing leaves alone, and reasons against it.
 var (
 	NodeAllReserved = says("node-all-reserved", "node {} has no CPU left for guests: its memory is remote for all of them")
 	NoCgroupV2      = says("no-cgroup-v2", "cgroup v2 is not mounted on /sys/fs/cgroup: services stay where they are")
@@ -24,7 +24,7 @@ var (
 	HomeInSlice     = says("home-in-slice", "{} has its own home on {cpus}, and {} would be confined to {cpus}")
 )
 
-// What is off on a host of guests, or as it should be: clauses, told of a subject.
+// Findings on a host of guests. Each is shown after its subject.
 var (
 	ReserveNoCore    = says("reserve-no-core", "none, and no node has a core to spare")
 	ReserveNone      = says("reserve-none", "none: services, interrupts and emulators share the CPUs of guests; the rest of this report assumes {cpus}, a whole core of each node")

@@ -1,9 +1,9 @@
 package words
 
-// OneNodeUses is what homenode does on a host of one NUMA node.
+// OneNodeUses lists the uses of homenode on a host with one NUMA node.
 var OneNodeUses = says("one-node-uses", "Still useful here: dedicated CPUs for work (homenode run --class dedicated), batch work on idle CPUs (homenode share), CPUs for guests (homenode vm), and interrupts (homenode host).")
 
-// What a picture of the whole host says first.
+// Headlines of the page.
 var (
 	HouseUnseen   = says("house-unseen", "The first scan of this machine is running.")
 	HouseEmpty    = says("house-empty", "No workload here is large enough to need a home.")

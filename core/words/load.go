@@ -1,6 +1,6 @@
 package words
 
-// What kind of load a workload is.
+// Kinds of load.
 var (
 	LoadLatency    = says("load-latency", "Latency-bound: it starts running {.0f} times a second, for {.2f} ms each time; its busy threads sleep {%} of the time and wait for {%} of the CPU time they want.")
 	LoadInterrupts = says("load-interrupts", "Interrupt-heavy: it starts running {.0f} times a second, for {.2f} ms each time; its vhost threads use {.2f} of its {.2f} CPUs.")

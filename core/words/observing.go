@@ -1,6 +1,6 @@
 package words
 
-// What could not be seen of a workload.
+// Parts of a workload that could not be read.
 var (
 	ProcessSilent = says("process-silent", "process {} ({}): the kernel does not answer when homenode reads its memory map; its pages are left alone")
 	OwnerUnasked  = says("owner-unasked", "too many processes of {} do not answer: homenode does not read the memory maps of {} others of the same owner and leaves their pages alone; end the processes that do not answer, or unmount the file system they wait for")

@@ -1,6 +1,6 @@
 package words
 
-// Amounts of what a workload needs, as parts of sentences.
+// Amounts, as parts of sentences.
 var (
 	SharedVCPUs     = says("shared-vcpus", "{n shared vCPU}")
 	FreeCPUs        = says("free-cpus", "{n free CPU}")
@@ -25,14 +25,14 @@ var (
 	MoreNodes = says("more-nodes", "{n more node}")
 )
 
-// Why a node or a split was chosen.
+// Reasons for a node or a split.
 var (
 	OnlyNode        = says("only-node", "Node {} is the host's only node and has room.")
 	OnlyNodeFits    = says("only-node-fits", "Only node {} has {}: {list}.")
 	OnlyNodeAllowed = says("only-node-allowed", "Node {} is the only node that it may use, and has room.")
 	BestNode        = says("best-node", "Node {} is the best of {} nodes that have room for all of it: {}.")
 
-	// What speaks most for the best node, a part of BestNode.
+	// The main reason for the best node, a part of BestNode.
 	BestUnrivalled = says("best-unrivalled", "no other node scores better")
 	BestEqual      = says("best-equal", "node {} scores the same; the first one is taken")
 	BestContention = says("best-contention", "it has {.1f} shared vCPUs on {n CPU}; node {} has {.1f} on {}")
@@ -74,11 +74,11 @@ var (
 	SplitTooFar = says("split-too-far", "does not pay: an access would cost {.2f} times a local one")
 )
 
-// Refusals, and what would change them.
+// Refusals, and remedies.
 var (
 	MemoryPromised = says("memory-promised", "{size} of memory are promised on {nodes}, which {has|have} {size} (memory_overcommit): if guests use all of it, the host swaps, or the kernel kills guests.")
 	NoSMT          = says("no-smt", "It requires SMT siblings (smt: require); no core of this host has any.")
-	// Of what a workload has to be near to (near, policy: required).
+	// Required neighbours (near, policy: required).
 	RequiredNoDevice   = says("required-no-device", "It must be near {}, but this host has no such device (near, policy: required).")
 	RequiredNotRunning = says("required-not-running", "It must be near {}, but nothing of that name runs or has a home here (near, policy: required).")
 	RequiredNowhere    = says("required-nowhere", "It must be near {}, but the host does not report its node (near, policy: required).")
@@ -108,7 +108,7 @@ var (
 	WithAnyNode   = says("with-any-node", "Without its restriction to nodes it would be admitted now, on {nodes}.")
 )
 
-// What becomes of workloads that run.
+// Running workloads.
 var (
 	HomeKept        = says("home-kept", "Its home is {nodes} and still has room for it.")
 	HomeLost        = says("home-lost", "Its home, {nodes}, no longer fits: {}.")
@@ -129,7 +129,7 @@ var (
 	PartitionCPUs   = says("partition-cpus", "{} has {cpus}, which would be for shared workloads")
 	PartitionNoRoom = says("partition-no-room", "{} has its home on {nodes}, which would have too few CPUs for shared workloads")
 
-	// Why a home no longer fits, parts of HomeLost, HoldsLost and MemoryUnbooked.
+	// Reasons why a home no longer fits, parts of HomeLost, HoldsLost and MemoryUnbooked.
 	ClassChanged  = says("class-changed", "it was {} and is {} now")
 	NodeGone      = says("node-gone", "node {} is gone")
 	NodeForbidden = says("node-forbidden", "it may no longer use node {}")
@@ -153,7 +153,7 @@ var (
 	MemoryShort   = says("memory-short", "there is room for {size} there, and it needs {size}")
 )
 
-// Why a step is made.
+// Reasons for steps.
 var (
 	DedicatedCPUs  = says("dedicated-cpus", "It is dedicated and has {n CPU} of its home, {nodes}, to itself.")
 	SharedCPUs     = says("shared-cpus", "Its home is {nodes}: its threads run there, and its new memory is allocated there.")

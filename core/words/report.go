@@ -2,7 +2,7 @@ package words
 
 import "strings"
 
-// The headline of a report, and what it tells of a period.
+// Headlines of reports.
 var (
 	ReportMoved    = says("report-moved", "{%} of the memory in use is local to its users, {%} at the start of the period: {n move} brought {bytes} home in {for} of moving.{more}")
 	ReportStill    = says("report-still", "{%} of the memory in use is local to its users, {%} at the start of the period: homenode moved no memory.{more}")
@@ -13,7 +13,7 @@ var (
 	ReportWouldBe  = says("report-would-be", "By homenode's plan {%} would be local.")
 )
 
-// What a report says of its own bounds.
+// Limits of a report.
 var (
 	ReportNotAllWorkloads = says("report-not-all-workloads", "More than {} workloads came and went; {} of them are missing in the tables.")
 	ReportNotAllMoves     = says("report-not-all-moves", "Only the first {n move} are counted.")
@@ -23,7 +23,7 @@ var (
 	ReportBadFile         = says("report-bad-file", "A file of the log could not be read and is left out: {}")
 )
 
-// What to do about a workload that is far from its memory.
+// Advice for workloads that are far from their memory.
 var (
 	AdviceObserve = says("advice-observe", "It would go to {nodes}, where {%} of its memory would be local. To let homenode do it, set mode: enforce in the configuration, or run `homenode daemon --mode enforce`.")
 	AdviceMoves   = says("advice-moves", "Nothing: homenode is moving it to {nodes}, where {%} of its memory will be local. `homenode status {}` shows the progress.")
@@ -41,8 +41,8 @@ var (
 	AdviceExplain = says("advice-explain", "`homenode explain {}` says why it is where it is.")
 )
 
-// Shell is a word of a command line for a shell: as it stands, or in quotes where the shell
-// would take it for something else. What is not printable is as Printable writes it.
+// Shell returns a word for a command line of a shell: unchanged, or in quotes if the shell would
+// interpret it. Unprintable characters are escaped as in Printable.
 func Shell(word string) string {
 	word = Printable(word)
 	plain := func(r rune) bool {

@@ -1,6 +1,6 @@
 package words
 
-// What is told of the kernel's scheduler for batch work.
+// States and events of the kernel's scheduler for batch work.
 var (
 	SchedulerRuns       = says("scheduler-runs", "It runs batch work in the time that online work leaves.")
 	SchedulerOff        = says("scheduler-off", "Turned off in the configuration (share.sched_ext).")
@@ -34,7 +34,7 @@ var (
 	SchedulerNoBack     = says("scheduler-no-back", "version {} could not be loaded again either: {}")
 )
 
-// Why a kernel takes no scheduler for batch work.
+// Reasons why a kernel has no scheduler for batch work.
 var (
 	SchedulerNoKernel     = says("scheduler-no-kernel", "This kernel has no sched_ext: it needs Linux 6.13 with CONFIG_SCHED_CLASS_EXT. Sharing works with cgroup settings alone.")
 	SchedulerNoBTF        = says("scheduler-no-btf", "This kernel does not describe its types (no /sys/kernel/btf/vmlinux): it needs CONFIG_DEBUG_INFO_BTF. Sharing works with cgroup settings alone.")

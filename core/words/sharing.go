@@ -1,6 +1,6 @@
 package words
 
-// What batch work may have, and why.
+// Batch work's part of the host, and its reasons.
 var (
 	ShareOff        = says("share-off", "Batch work may use every CPU that no dedicated work holds (`homenode share on` or share.enabled in the configuration turns sharing on).")
 	ShareSoon       = says("share-soon", "Sharing was just turned on: the next scan computes how much batch work may have.")

@@ -1,6 +1,6 @@
 package words
 
-// What beside CPUs is set of batch and of important work, and why.
+// Settings of batch and important work other than CPU sets.
 var (
 	ShareMemory        = says("share-memory", "Batch work may hold {size}: an equal part of the memory that online work and the system leave, up to {%} of each node.")
 	ShareMemoryStalled = says("share-memory-stalled", "Its limit stays at {size}: all tasks of the host waited for memory {%} of the time.")
