@@ -1,7 +1,6 @@
-// Package control decides what follows from what: Next takes everything homenode
-// remembers of a host and one thing that happened, and returns what it remembers then
-// and what is to be done. The daemon only carries that out; the simulator, replay and
-// the tests with random sequences drive the same function.
+// Package control decides the reaction to every input: Next takes homenode's state of a host and
+// one input, and returns the new state and the effects. The daemon only carries them out; the
+// simulator, replay and the tests with random sequences use the same function.
 //
 //	scan, survey, request, result of an effect ──► Next ──► effects, replies, events, a batch to save
 //
