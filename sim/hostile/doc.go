@@ -15,4 +15,7 @@
 // The host is a model: settings with the value that they would have without homenode.
 // The daemon's part (the disk before the effects, results in any order) is played here as
 // package daemon does it.
+//
+// Invariant: Whatever hangs, is killed or is written by other programs, homenode restores every setting and
+// overwrites no value of another program (TestHostile).
 package hostile

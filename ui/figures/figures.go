@@ -126,7 +126,7 @@ var Nodes = []Figure[api.Node]{
 			return n.MemoryKiB > 0 && n.FreeKiB >= 0 && float64(n.FreeKiB) < LowFree*float64(n.MemoryKiB)
 		}},
 	{Metric: "homenode_node_memory_reclaimable_bytes", Unit: KiB,
-		Help: "Page cache and slab of a NUMA node that the kernel can give back",
+		Help: "Page cache and slab of a NUMA node that the kernel can reclaim",
 		Of:   func(n *api.Node) *float64 { return float(n.ReclaimableKiB) }},
 	{Line: "MEM %", Unit: KiB, Of: used, Most: memory},
 	{Column: "BOOKED", Metric: "homenode_node_memory_booked_bytes", Unit: KiB, Booked: true,

@@ -136,7 +136,7 @@ func offerUndo(which api.Which, name string) Ask {
 			return offered{err: err}
 		}
 		text := []string{fmt.Sprintf("Undo %s? %s would have their old values again.", name, words.Count(len(u.Restored), "setting")),
-			"It is left alone then until you resume it (r; R for all)."}
+			"Homenode then leaves it alone until you resume it (r; R for all)."}
 		if which.All {
 			text[1] = "Nothing is managed then until you resume it (R)."
 		}

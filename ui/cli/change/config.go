@@ -38,9 +38,8 @@ func configCheckCommand(e *cli.Env) *cobra.Command {
 		Short: "Check a configuration file and its drop-ins as the daemon would",
 		Long: `Reads a configuration file, or that of this machine, with its drop-ins, and
 checks every value, the files that it names, and whether it fits this machine.
-Nothing is changed. What is wrong is one line with file, line and column, and
-the exit status is 2: before a restart, before a reload, and as validate: of
-Ansible.`,
+Nothing is changed. An error is one line with file, line and column, and exit
+status 2. Use it before a restart or reload, and as validate: of Ansible.`,
 		Example: "  homenode config check\n  homenode config check new.yaml && systemctl reload homenode",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -70,9 +69,9 @@ func configShowCommand(e *cli.Env) *cobra.Command {
 		Use:   "show [FILE]",
 		Short: "Print every value and the place that gives it",
 		Long: `Prints the whole configuration that a daemon would start or reload with: each
-key with its value and, behind it, the file and line that give it, or "default".
-What it prints is a configuration file that says the same. Options of the
-daemon's command line are not in it.`,
+key with its value and, in a comment, the file and line that set it, or "default".
+The output is a valid configuration file. Options of the daemon's command line
+are not included.`,
 		Example: "  homenode config show\n  homenode config show --changed",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -19,12 +19,11 @@ func DaemonCommand(e *cli.Env) *cobra.Command {
 	var mode string // in which the first look was
 	c := &cobra.Command{
 		Use:   "daemon",
-		Short: "Watch this machine and, if told to, keep every workload at home",
-		Long: `The daemon looks at the machine every period, decides where each workload
-belongs, and says so. In observe mode, the default, it changes nothing. In
-enforce mode it sets CPU sets and moves memory, after writing the old values to
-its journal.`,
-		Example: `  homenode daemon                    # look and recommend
+		Short: "Watch this machine and, in enforce mode, keep every workload at home",
+		Long: `The daemon scans the machine every period, decides where each workload belongs,
+and reports it. In observe mode, the default, it changes nothing. In enforce mode
+it sets CPU sets and moves memory, after writing the old values to its journal.`,
+		Example: `  homenode daemon                    # scan and recommend
   homenode daemon --listen 4663      # the same, and a page that shows it
   homenode daemon --mode enforce     # act; undone by homenode undo --all`,
 		Args: cobra.NoArgs,
@@ -64,7 +63,7 @@ its journal.`,
 						history += " --" + f[0] + " " + words.Printable(f[1])
 					}
 				}
-				fmt.Fprintf(e.Stderr, "homenode: ended; `%s` tells what it did\n", history)
+				fmt.Fprintf(e.Stderr, "homenode: ended; `%s` lists its actions\n", history)
 			}
 			return err
 		},

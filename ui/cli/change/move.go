@@ -22,23 +22,23 @@ func MoveCommand(e *cli.Env) *cobra.Command {
 		Short: "Move a workload with its memory to other nodes, or cancel that",
 		Long: `Gives a workload that homenode placed a home on the nodes named with --to,
 dedicated work too: CPUs first, then memory, at the pace and with the pauses of
-every move. Of several nodes those are taken that suit it best. The daemon must
-run in enforce mode; it goes on by itself, and ` + "`homenode status`" + ` shows how
-far it is.
+every move. From several nodes homenode takes the best ones. The daemon must run
+in enforce mode. This command returns at once; ` + "`homenode status`" + ` shows the
+progress.
 
 Without a daemon a process named by its PID is moved at once, with its threads and
-children, as migratepages(8) and taskset(1) do: your own, as root anybody's. What it
-had goes into the journal of your state folder first; ` + "`homenode undo pid:PID`" + `
-gives it back.
+children, as migratepages(8) and taskset(1) do: your own, as root any process. Its
+old values go into the journal of your state folder first; ` + "`homenode undo pid:PID`" + `
+restores them.
 
---cancel stops a page move that is under way or waits, and holds the workload:
-what has moved stays, and nothing more is done until ` + "`homenode resume NAME`" + ` or
+--cancel stops a page move that is in progress or waits, and holds the workload:
+moved pages stay, and homenode leaves it alone until ` + "`homenode resume NAME`" + ` or
 another move.
 
 ` + cli.NamesText + `
 
-Guests of libvirt are moved by ` + "`homenode vm move`" + `. Exit status 1: there is no
-room, or it is not homenode's to move; the line says why.`,
+For guests of libvirt use ` + "`homenode vm move`" + `. Exit status 1: no room, or homenode
+may not move it; the line gives the reason.`,
 		Example: "  homenode move /system.slice/redis.service --to 1 --dry-run\n" +
 			"  homenode move /system.slice/redis.service --to 1\n  homenode move /system.slice/redis.service --cancel\n  homenode move 1234 --to 0",
 		Args: cli.OneWorkload(e),

@@ -19,17 +19,16 @@ import (
 func ShareCommand(e *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "share",
-		Short: "Give idle CPUs to batch work so that online work does not feel it",
+		Short: "Give idle CPUs to batch work without slowing online work down",
 		Long: `Batch work (class batch: a rule in the configuration, or homenode run --class
 batch) gets whole cores of each node: as many as online work and the system
-leave up to a target, and some CPUs always stay idle. It loses them at once when
-online work needs them, and runs only when nothing else beside it wants the CPU
-(cpu.idle). Where the kernel has sched_ext, a scheduler of homenode's runs it in
-the time that online work leaves. Off by default; what it sets is journalled and
-put back.
+leave up to a target; some CPUs always stay idle. It loses them at once when
+online work needs them, and runs only when no other work wants the CPU
+(cpu.idle). If the kernel has sched_ext, homenode loads a scheduler for batch
+work. Off by default; every setting is journalled and restored.
 
-on and off ask the running daemon and hold until share.enabled in the
-configuration is changed.`,
+on and off ask the running daemon, and apply until share.enabled in the
+configuration changes.`,
 		Example: "  homenode share status\n  homenode share on",
 		Args:    cobra.NoArgs,
 		RunE:    cli.SayWhat,
@@ -46,7 +45,7 @@ func shareTurnCommand(e *cli.Env, on bool) *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use: name, Short: short, Example: "  homenode share " + name, Args: cobra.NoArgs,
-		Long: short + ". A running daemon is asked, and what follows\nis done within its next scans.\n\nExit status: 3 no daemon runs, or not permitted.",
+		Long: short + ". Asks the running daemon, which acts\nwithin its next scans.\n\nExit status: 3 no daemon runs, or not permitted.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			b, done, err := cli.Connect(c, e)
 			if err != nil {
@@ -68,7 +67,7 @@ func shareTurnCommand(e *cli.Env, on bool) *cobra.Command {
 			if dryRun {
 				line = "sharing would be " + name + "; nothing was changed"
 			} else if on && now.Mode == "observe" {
-				line += "; the daemon is in observe mode and only tells"
+				line += "; the daemon is in observe mode and only reports"
 			}
 			_, err = fmt.Fprintln(e.Stdout, line)
 			return err
@@ -83,8 +82,8 @@ func shareTurnCommand(e *cli.Env, on bool) *cobra.Command {
 func shareStatusCommand(e *cli.Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "status", Short: "Show what batch work may have of each node", Args: cobra.NoArgs,
-		Long:    "Shows how many CPUs batch work may have of each node now, and which.\nWithout a daemon this is one scan.",
+		Use: "status", Short: "Show how many CPUs of each node batch work may use", Args: cobra.NoArgs,
+		Long:    "Shows how many CPUs of each node batch work may use now, and which.\nWithout a daemon this command scans once.",
 		Example: "  homenode share status",
 		RunE: func(c *cobra.Command, _ []string) error {
 			b, done, err := cli.Connect(c, e)
@@ -111,8 +110,8 @@ func shareStatusCommand(e *cli.Env) *cobra.Command {
 func shareExplainCommand(e *cli.Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "explain [NAME]", Short: "Say why batch work has the CPUs that it has, and who hurts whom", Args: cobra.MaximumNArgs(1),
-		Long: "Says of each node, and of each batch workload or one, why it has what it has;\nand of work that batch work must not hurt, or one, how it fares, who hurts it\nand what was done about that.\n\n" + cli.NamesText +
+		Use: "explain [NAME]", Short: "Explain the CPUs of batch work, and who hurts whom", Args: cobra.MaximumNArgs(1),
+		Long: "Explains, for each node and batch workload or for one, its CPUs and limits; and\nfor important work, or one, its signals, who hurts it and the action taken.\n\n" + cli.NamesText +
 			"\n\nExit status: 1 NAME is neither, or sharing is off.",
 		Example: "  homenode share explain\n  homenode share explain encode.service",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -208,7 +207,7 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 		case x.Frozen != nil:
 			state = p.Warn("frozen")
 		case x.Asked != nil:
-			state = p.Warn("its manager is asked to stop it")
+			state = p.Warn("its runtime is asked to stop it")
 		case x.Cut != nil:
 			state = p.Warn("cut: it hurts " + string(x.For))
 		}
@@ -267,9 +266,9 @@ func harmState(p view.Paint, x *api.ShareHarm) string {
 	case x.Hurt:
 		return p.Warn("hurt")
 	case x.Signal == "":
-		return "not known: nothing tells"
+		return "unknown: no signal"
 	case x.Limit == nil:
-		return "learning what is usual"
+		return "learning its baseline"
 	}
 	return "well"
 }
@@ -279,7 +278,7 @@ func writeSignals(w io.Writer, p view.Paint, all []workload.SourceStatus) {
 	if len(all) == 0 {
 		return
 	}
-	fmt.Fprintf(w, "\n%s\n", p.Dim("what tells that somebody is hurt"))
+	fmt.Fprintf(w, "\n%s\n", p.Dim("signals of harm"))
 	for _, x := range all {
 		used := "yes"
 		if !x.Used {

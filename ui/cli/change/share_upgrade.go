@@ -21,7 +21,7 @@ func shareUpgradeCommand(e *cli.Env) *cobra.Command {
 	var asJSON, dryRun, noWait bool
 	var object string
 	c := &cobra.Command{
-		Use: "upgrade", Short: "Put a newer scheduler for batch work in the place of the one in the kernel", Args: cobra.NoArgs,
+		Use: "upgrade", Short: "Replace the scheduler for batch work in the kernel by a newer one", Args: cobra.NoArgs,
 		Long: `Puts the scheduler that this homenode brings in the place of the one that runs
 (after an upgrade of homenode, which leaves that alone). The new one is loaded and
 verified first. Then the old one is taken off and the new one put on: for some
@@ -87,7 +87,7 @@ back, or --dry-run says that it cannot be, 3 no daemon runs, no scheduler is loa
 		},
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing")
-	c.Flags().BoolVar(&noWait, "no-wait", false, "return once it is swapped; share status tells how it goes on")
+	c.Flags().BoolVar(&noWait, "no-wait", false, "return once it is swapped; share status shows the progress")
 	c.Flags().StringVar(&object, "object", "", "load the BPF object in this `file` instead (root only)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-share-upgrade/1)")
 	cli.SocketFlag(c, e)
@@ -148,7 +148,7 @@ func schedulerLines(w io.Writer, p view.Paint, k *api.ShareScheduler) {
 		fmt.Fprintf(w, "  Threads of batch work that are not with it yet: %d.\n", k.Threads)
 	}
 	if k.Untiered > 0 {
-		fmt.Fprintf(w, "  Cgroups whose tier it does not have, for there are too many: %d. To it they are normal.\n", k.Untiered)
+		fmt.Fprintf(w, "  Cgroups over its limit of tiers: %d. They run as tier normal.\n", k.Untiered)
 	}
 	if t := k.Trial; t != nil {
 		fmt.Fprintf(w, "  On probation until %s, after version %s; for %.1f ms none ran.\n", t.Until.Local().Format("15:04:05"), t.From, t.GapMS)

@@ -20,10 +20,10 @@ func UndoCommand(e *cli.Env) *cobra.Command {
 	var asJSON, all, dryRun bool
 	c := &cobra.Command{
 		Use:   "undo (NAME | --all)",
-		Short: "Put back the settings that homenode changed",
-		Long: `Puts back the CPU sets, memory nodes and affinities from before homenode touched
-them, and leaves the workload alone until ` + "`homenode resume`" + `. Pages stay where
-they are. Works with and without a running daemon.
+		Short: "Restore the settings that homenode changed",
+		Long: `Restores the original CPU sets, memory nodes and affinities, and leaves the
+workload alone until ` + "`homenode resume`" + `. Pages stay where they are. Works with
+and without a running daemon.
 
 ` + cli.NamesText,
 		Example: "  homenode undo redis.service --dry-run\n  homenode undo --all",
@@ -104,13 +104,13 @@ func printUndo(e *cli.Env, r api.UndoResult, dryRun bool) {
 		fmt.Fprintf(e.Stdout, "%s  %s %s: %s → %s\n", p.Good(restored), x.Kind, x.Path, x.New, words.OrAll(x.Old))
 	}
 	for _, x := range r.Unchanged {
-		fmt.Fprintf(e.Stdout, "unchanged %s %s: it is %s already, as before homenode\n", x.Kind, x.Path, words.OrAll(x.Old))
+		fmt.Fprintf(e.Stdout, "unchanged %s %s: already %s, its original value\n", x.Kind, x.Path, words.OrAll(x.Old))
 	}
 	for _, x := range r.Gone {
 		fmt.Fprintf(e.Stdout, "gone      %s %s\n", x.Kind, x.Path)
 	}
 	for _, x := range r.Theirs {
-		fmt.Fprintf(e.Stdout, "theirs    %s %s: set by somebody else since, not touched\n", x.Kind, x.Path)
+		fmt.Fprintf(e.Stdout, "theirs    %s %s: set by another program since, not touched\n", x.Kind, x.Path)
 	}
 	for _, x := range r.Deferred {
 		fmt.Fprintf(e.Stdout, "put off   %s %s: %s\n", x.Entry.Kind, x.Entry.Path, x.Error)
@@ -170,9 +170,9 @@ func ResumeCommand(e *cli.Env) *cobra.Command {
 	var asJSON, all, dryRun bool
 	c := &cobra.Command{
 		Use:   "resume (NAME | --all)",
-		Short: "Manage again what was undone",
-		Long: `Ends what ` + "`homenode undo`" + ` or ` + "`homenode move --cancel`" + ` began: the daemon
-places the workload again.
+		Short: "Let homenode manage a workload again after undo",
+		Long: `Ends the hold of ` + "`homenode undo`" + ` or ` + "`homenode move --cancel`" + `: the daemon places
+the workload again.
 
 ` + cli.NamesText,
 		Example: "  homenode resume redis.service\n  homenode resume --all",

@@ -55,7 +55,7 @@ func writeBundle(e *cli.Env, name, root string, d *measure.Document) error {
 	if err := cli.WriteFile(name, func(w io.Writer) error { return writeCapture(w, leaves) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stderr, "%s: %s; look at it, then share it; `homenode doctor --replay %s` reads it\n", name, words.Count(len(leaves), "file"), name)
+	fmt.Fprintf(e.Stderr, "%s: %s; check it before you share it; `homenode doctor --replay %s` reads it\n", name, words.Count(len(leaves), "file"), name)
 	return nil
 }
 

@@ -21,14 +21,14 @@ func DoctorCommand(e *cli.Env) *cobra.Command {
 	req := measure.Request{CPU: -1, Node: -1, LoadedFrom: -1, LoadedTo: -1, Seed: 1}
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check whether this machine's NUMA is what it seems, and say what to do",
-		Long: `Says what this machine's NUMA is: exposed, hidden by the kernel or the
+		Short: "Check this machine's NUMA setup, and give advice",
+		Long: `Reports the state of this machine's NUMA: exposed, hidden by the kernel or the
 firmware, interleaved by the BIOS, flat in a guest, wrongly described by the
-SLIT, unevenly filled; and what settings and other programs work against
-placement. It measures for some seconds, unless told not to. As root it also
-reads the firmware's tables, which tell of hidden nodes without a measurement.
+SLIT, or unevenly filled. Lists settings and programs that work against
+placement. Measures for some seconds (--no-measure skips that). As root it also
+reads the firmware's tables, which show hidden nodes without a measurement.
 
-Exit status: 0 healthy, 1 warning or defect, 3 could not decide.`,
+Exit status: 0 healthy, 1 warning or defect, 3 undecided.`,
 		Example: `  homenode doctor
   homenode doctor --no-measure
   homenode doctor --bundle report.tar.gz     # for a bug report
@@ -40,7 +40,7 @@ Exit status: 0 healthy, 1 warning or defect, 3 could not decide.`,
 				return cli.Usagef("--root and --replay: want one")
 			}
 			if bundle != "" && replay != "" {
-				return cli.Usagef("--bundle takes what is here or under --root; what --replay reads is one already")
+				return cli.Usagef("--bundle packs this machine or --root; the file of --replay is already a bundle")
 			}
 			if err := checkNumbers(c, req); err != nil {
 				return err
@@ -85,9 +85,9 @@ Exit status: 0 healthy, 1 warning or defect, 3 could not decide.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&root, "root", "", "look at the machine captured in `DIR` or a tar file of it; nothing is measured")
+	f.StringVar(&root, "root", "", "check the machine captured in `DIR` or its tar file; nothing is measured")
 	f.StringVar(&replay, "replay", "", "judge the measurement or bundle in `FILE` (- is standard input)")
-	f.BoolVar(&noMeasure, "no-measure", false, "go by what kernel and firmware tell, and by what was kept of an earlier measurement")
+	f.BoolVar(&noMeasure, "no-measure", false, "use the tables of kernel and firmware and the stored measurement; measure nothing")
 	f.StringVar(&bundle, "bundle", "", "write all that a bug report needs into `FILE` (- is standard output), a tar.gz, without what names this machine or its owner")
 	f.DurationVar(&req.Budget, "budget", 0, "measure for about so long; a noisy machine needs longer")
 	f.BoolVar(&req.BusyOK, "busy-ok", false, "measure although the machine is busy")

@@ -25,7 +25,7 @@ import (
 func GatherCommand(e *cli.Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "gather FILE",
-		Short: "Capture this machine's topology, to look at it elsewhere",
+		Short: "Capture this machine's topology, for use on another machine",
 		Long: `Capture this machine's topology: the few files of /sys and /proc that
 "homenode topology", "homenode doctor" and "homenode host report" read. FILE is
 a tar.gz, a folder when it ends in /, or - for standard output; those commands
@@ -35,8 +35,8 @@ HMAT are in it too.
 Not in it: serial numbers, MAC and IP addresses, UUIDs, host names, DMI and
 other firmware strings, processes, mounts, virtual network devices, words of the
 kernel command line that do not concern NUMA, CPUs or memory. Network and RDMA
-devices whose names were given by people are numbered instead. All but the
-tables is text; look at it before you share it.`,
+devices whose names were given by people are numbered instead. Everything except
+the tables is text; check it before you share it.`,
 		Example: "  homenode gather machine.tar.gz\n  homenode topology --root machine.tar.gz\n  homenode gather machine/",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -27,8 +27,8 @@ func HostCommand(e *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "host",
 		Short: "Prepare this host for guests: report, host CPUs, partition",
-		Long: `The host itself: what stands in the way of guests, and which CPUs are for whom.
-homenode undo host puts everything back that prepare changed.`,
+		Long: `Commands for the host itself: problems for guests, and the division of CPUs.
+homenode undo host restores everything that prepare changed.`,
 		Args:    cobra.NoArgs,
 		Example: "  homenode host report\n  homenode host prepare --dry-run",
 		RunE:    cli.SayWhat,
@@ -113,12 +113,12 @@ func hostReportCommand(e *cli.Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "report",
-		Short: "Say what on this host stands in the way of guests, and how to mend it",
-		Long: `Says what on this host stands in the way of guests: CPUs kept for the host, what
-else may run on guest CPUs, interrupts, huge pages, kernel arguments, settings of memory
-and power, other programs that place things. Nothing is changed.
+		Short: "List problems for guests on this host, with advice",
+		Long: `Lists problems for guests on this host: reserved CPUs, other work on guest CPUs,
+interrupts, huge pages, kernel arguments, settings of memory and power, other programs
+that place work. Nothing is changed.
 
-Exit status: 0 nothing, 1 something is wrong.`,
+Exit status: 0 no problem, 1 problems found.`,
 		Example: `  homenode host report
   homenode host report --reserve 0,1,40,41 --huge-pages 0:2MiB:32768
   homenode gather captured/ && homenode host report --root captured/ --json`,
@@ -200,15 +200,15 @@ func hostPrepareCommand(e *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prepare",
 		Short: "Keep services, agents and interrupts on CPUs of the host",
-		Long: `Keep what is the host's own off the CPUs of guests: services and sessions
+		Long: `Keeps work of the host off the CPUs of guests: services and sessions
 (system.slice, user.slice, init.scope), agents, interrupts, unbound work of the
-kernel. Without --reserve and without one in the configuration that is a whole
-core of each node. Huge pages, THP and KSM are changed only where asked for;
-what needs a boot is only told (homenode host report).
+kernel. By default the host gets a whole core of each node; --reserve or the
+configuration choose others. Huge pages, THP and KSM change only with their
+options. Settings that need a boot are only reported (homenode host report).
 
-Every old value is in the journal before it is changed; homenode undo host, or
---undo here, puts them back. A second run changes nothing. All of it holds until
-the machine is restarted: run it at each start.
+Every old value is in the journal before the change; homenode undo host, or
+--undo here, restores them. A second run changes nothing. The settings last until
+the machine restarts: run this at each start.
 
 Exit status: 1 when some steps failed or are refused.`,
 		Example: `  homenode host prepare --dry-run

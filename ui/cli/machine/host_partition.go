@@ -16,8 +16,8 @@ func hostPartitionCommand(e *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "partition [PARTITION]",
 		Short: "Show or change which CPUs are for dedicated work",
-		Long: `Which CPUs are for dedicated work alone and which for shared; a running daemon
-is asked. Without PARTITION it is shown. PARTITION is
+		Long: `Shows or changes which CPUs are for dedicated work alone and which for shared
+work. Asks the running daemon. PARTITION is
 
   any         all CPUs for both (the default)
   shared      no dedicated work on this host

@@ -28,9 +28,9 @@ func ProbeCommand(e *cli.Env) *cobra.Command {
 		Use:   "probe",
 		Short: "Measure this machine: latency, bandwidth, load, caches",
 		Long: `Measure this machine. No privilege is needed; nothing is changed. Each number
-comes with a 95 % interval; one that is wider than 5 % is printed with ~. What
-is measured is kept under the state folder, by a fingerprint of the hardware,
-and placement goes by it from then on.
+comes with a 95 % interval; ~ marks an interval wider than 5 %. The result is
+stored under the state folder, by a fingerprint of the hardware, and placement
+uses it from then on.
 
 The quick profile (the default) takes under 20 s on two nodes; --full takes
 minutes. Exit status: 1 when it was cut short, or is worse than before (diff).`,
@@ -45,7 +45,7 @@ minutes. Exit status: 1 when it was cut short, or is worse than before (diff).`,
 		measureCommand(e, "loaded", "Latency while other cores load the memory", measure.PartLoaded),
 		measureCommand(e, "levels", "Latency by working set, and where caches end", measure.PartLevels),
 		measureCommand(e, "c2c", "Core to core: moving a cache line between CPUs", measure.PartC2C),
-		measureCommand(e, "all", "All of it, as far as the budget goes",
+		measureCommand(e, "all", "All measurements, as far as the budget goes",
 			measure.PartLatency, measure.PartPages, measure.PartLevels, measure.PartC2C, measure.PartBandwidth, measure.PartLoaded),
 		probeShowCommand(e), probeDiffCommand(e), probeExportCommand(e),
 	)
@@ -384,7 +384,7 @@ func probeShowCommand(e *cli.Env) *cobra.Command {
 	var o output
 	c := &cobra.Command{
 		Use: "show [FILE]", Short: "Show a measurement: heat maps and curves",
-		Long:    "Show FILE, written by probe --json, or what is kept of this machine.",
+		Long:    "Shows FILE, written by probe --json, or the stored measurement of this machine.",
 		Example: "  homenode probe show\n  homenode probe show machine.json --html machine.html",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -404,8 +404,8 @@ func probeDiffCommand(e *cli.Env) *cobra.Command {
 	var threshold float64
 	c := &cobra.Command{
 		Use: "diff BEFORE [AFTER]", Short: "Compare two measurements; exit status 1 when something got worse",
-		Long: `Compare BEFORE with AFTER, or with what is kept of this machine. A change counts
-when the intervals do not touch and it is over the threshold.`,
+		Long: `Compares BEFORE with AFTER, or with the stored measurement of this machine. A
+change counts when the intervals do not touch and it is over the threshold.`,
 		Example: `  homenode probe latency --quick --json > before.json
   homenode probe latency --quick --json > after.json
   homenode probe diff before.json after.json`,
@@ -495,7 +495,7 @@ func probeExportCommand(e *cli.Env) *cobra.Command {
 	var format string
 	c := &cobra.Command{
 		Use: "export [FILE]", Short: "Write the latency matrix for other tools",
-		Long: `Write the node to node matrix of FILE, or of what is kept of this machine:
+		Long: `Writes the node to node matrix of FILE, or of the stored measurement:
   numactl   relative distances, local 10, as numactl --hardware prints them
   hwloc     a file for hwloc-annotate --ri IN.xml OUT.xml root distances FILE
   csv       from,to,latency_ns,low,high,read_mb_s`,

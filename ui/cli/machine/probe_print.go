@@ -102,7 +102,7 @@ func printClock(say func(string, ...any), clocks []measure.Clock) {
 	c := clocks[most]
 	say("  clock of CPU %d %.0f MHz before, %.0f MHz after", c.CPU, float64(c.Before), float64(c.After))
 	if c.FreqBefore.Known() && c.FreqAfter.Known() {
-		say(" (cpufreq tells %.0f and %.0f)", float64(c.FreqBefore), float64(c.FreqAfter))
+		say(" (cpufreq reports %.0f and %.0f)", float64(c.FreqBefore), float64(c.FreqAfter))
 	}
 	say("\n")
 }

@@ -17,9 +17,9 @@ func TopologyCommand(e *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "topology",
 		Short: "Show the machine: NUMA nodes, CPUs, caches, memory, devices",
-		Long: `Show the machine: packages, NUMA nodes, last-level caches and CPUs, memory and
-huge pages, distances between nodes, devices, and what is odd about any of it.
-Without a source it is this machine.
+		Long: `Shows the machine: packages, NUMA nodes, last-level caches and CPUs, memory and
+huge pages, distances between nodes, devices, and irregularities. The default
+source is this machine.
 
 0-7+32-39 means that CPU 0 shares a core with CPU 32, 1 with 33, and so on;
 0-36:1/4 is every fourth CPU. In a memory bar █ is in use, ▒ is cache that the

@@ -258,7 +258,7 @@ func (n *numactl) run(c *cobra.Command, args []string) (err error) {
 	case n.show && !n.placed:
 		return n.showNow()
 	case n.show:
-		return errors.New("--show shows what holds now; to see what a start gives: numactl … numactl --show")
+		return errors.New("--show shows the current settings; to see those of a start: numactl … numactl --show")
 	case len(command) == 0 && n.policy == "localalloc":
 		return errors.New("name a command, or the shared memory with --shm or --file before the policy")
 	case len(command) == 0:

@@ -35,9 +35,9 @@ func numastatCommand(e *cli.Env) *cobra.Command {
 	return standIn("numastat [-cmnvzV] [-s[NODE]] [-p PID|PATTERN] [PID|PATTERN…]", "Do what numastat(8) does, in its words",
 		`Takes the command line of numastat(8). Without one: how often memory was allocated on the
 node that was asked for, in pages, line by line as numastat prints it. -m: what each node
-has and what holds it. -n: the allocations in MiB. PIDs and patterns, with -p or without:
-where the memory of these processes lies; a pattern is text of a command line. -c rounds
-to MiB, -z leaves out rows and nodes of nothing but zeros, -s sorts by the total or by a
+has and how it is used. -n: the allocations in MiB. PIDs and patterns, with -p or without:
+memory of these processes by node; a pattern is text of a command line. -c rounds
+to MiB, -z leaves out rows and nodes with only zeros, -s sorts by the total or by a
 node, -v shows each of several processes by kind. Exit status 1: nothing fits, or nothing
 could be read.
 

@@ -38,27 +38,27 @@ func RunCommand(e *cli.Env) *cobra.Command {
 		Use:   "run [flags] -- COMMAND [ARG…]",
 		Short: "Start a command in a home: CPUs and memory of the same node",
 		Long: `Finds the node, or the few near nodes, with room for the command, confines it to
-their CPUs and memory, says in one line where and why, and becomes the command.
-With a daemon the home is booked there; without one, without the
-right to change it, or when it does not answer within a second, the machine is
-looked at once. Needs no privilege.
+their CPUs and memory, prints the place and the reason, and becomes the command.
+A running daemon books the home. If no daemon runs, or it does not answer within
+a second, or the user may not change it, this command scans the machine itself.
+Needs no privilege.
 
---cpus-list, --cpunodebind or a memory policy say exactly where, in the words of
-numactl(8): nothing is searched then, nothing refused for lack of room, and the
-daemon is told. Beside --nodes, --cpus, --near or --class a memory policy goes
-with the CPUs of the home that is found. Lists are as numactl takes them: 0-3,8,
-all, +0-1 (the first two that are allowed), !2 (all that are allowed but 2).
+--cpus-list, --cpunodebind or a memory policy name the place exactly, in the
+syntax of numactl(8). Homenode then neither searches nor refuses for lack of
+room, and informs the daemon. With --nodes, --cpus, --near or --class homenode
+finds the CPUs, and the memory policy applies too. Lists are as in numactl:
+0-3,8, all, +0-1 (the first two that are allowed), !2 (all allowed except 2).
 
---class batch puts it into a cgroup that runs when nothing else wants the CPU: with
-systemd a scope in homenode-batch.slice, which has CPUWeight=idle, else, as root,
-one below the cgroup homenode-batch. Where it may not, it starts all the same and
-says so in a line; --strict refuses.
+--class batch uses a cgroup that runs only when nothing else wants the CPU: with
+systemd a scope in homenode-batch.slice, which has CPUWeight=idle; otherwise, as
+root, a cgroup below homenode-batch. If that is not permitted, the command starts
+anyway and prints a warning; --strict makes it an error.
 
---scope puts it into a scope of systemd, with the CPUs of its home and all that it
-starts: memory and children are accounted there, and end with it.
+--scope uses a systemd scope with the CPUs of the home. It accounts the memory of
+the command and its children, and ends with them.
 
-Exit status: that of the command; 1 there is no home, 2 bad usage, 3 not
-permitted or not possible here, 126 the command cannot be run, 127 not found.`,
+Exit status: that of the command; 1 no home found, 2 bad usage, 3 not permitted
+or not possible here, 126 the command cannot be run, 127 not found.`,
 		Example: `  homenode run --cpus 2 --memory 100MiB -- sleep 1
   homenode run --dry-run --cpus 4 --memory 2GiB -- make
   homenode run --cpus-list 0-3 --membind 0 -- redis-server
@@ -285,7 +285,7 @@ func (w *where) home(c *cobra.Command, e *cli.Env, want *api.Want) (api.Home, er
 		home, err := homeFor(c, e, *want, w.strict)
 		var refused *api.Error
 		if err != nil && !w.strict && !(errors.As(err, &refused) && refused.Code == api.BadRequest) { // it goes there all the same
-			return api.Home{Schema: "homenode-home/3", Nodes: w.start.Nodes, CPUs: w.start.CPUs, Why: "The daemon was not told: " + cli.OneLine(err.Error()) + "."}, nil
+			return api.Home{Schema: "homenode-home/3", Nodes: w.start.Nodes, CPUs: w.start.CPUs, Why: "The daemon was not informed: " + cli.OneLine(err.Error()) + "."}, nil
 		}
 		return home, err
 	}

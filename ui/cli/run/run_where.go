@@ -25,8 +25,8 @@ type where struct {
 	nice                                                  int
 	memory                                                string // the flag that names the memory policy; "" is none
 	start                                                 cli.Start
-	exact                                                 bool // nothing is to be searched
-	strict                                                bool // a daemon has to answer
+	exact                                                 bool   // nothing is to be searched
+	strict                                                bool   // a daemon has to answer
 	all                                                   bool   // of the machine, not of the cpuset
 	typed                                                 string // another name of --cpus-list that was typed
 }
@@ -283,7 +283,7 @@ func show(c *cobra.Command, e *cli.Env, args []string, asJSON bool) error {
 		if i >= 0 {
 			what = "--" + placingFlags[i]
 		}
-		return cli.Usagef("--show shows what holds now and takes no %s; to see what a start gives: homenode run … -- homenode run --show", what)
+		return cli.Usagef("--show shows the current settings and takes no %s; to see those of a start: homenode run … -- homenode run --show", what)
 	}
 	now, err := e.Where()
 	if err != nil {

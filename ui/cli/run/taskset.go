@@ -18,8 +18,8 @@ func tasksetCommand(e *cli.Env) *cobra.Command {
 	return standIn("taskset [-ac] MASK COMMAND… | -p [MASK] PID", "Do what taskset(1) does, in its words",
 		`Takes the command line of taskset(1): starts a command on CPUs, or shows (-p PID) or
 sets (-p MASK PID) those of a process, with -a of all its threads, with -c as a list.
-A running daemon learns of the command; what was set of a process is its own, and
-homenode leaves it alone. Exit status: that of the command; 126 and 127 when it could
+A running daemon books the command; settings of a process belong to the user, and
+homenode leaves them alone. Exit status: that of the command; 126 and 127 when it could
 not be run or found, 1 otherwise.
 
 Called as taskset, this program is it: ln -s $(command -v homenode) /usr/local/bin/taskset`,

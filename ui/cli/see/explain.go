@@ -24,8 +24,8 @@ func ExplainCommand(e *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "explain NAME",
 		Short: "Say why a workload is where it is, or why it was not moved",
-		Long: `Says where one workload is and why, which nodes were weighed, what was done and
-what is left to do.
+		Long: `Shows the place of one workload, the reasons, the candidate nodes, past changes
+and the remaining steps.
 
 ` + cli.NamesText + `
 

@@ -207,8 +207,8 @@ daemon that listens (docs/page.md), with --token or --cert. Without any, hosts a
 from --hosts FILE, one a line, with comments from # on; without that from
 ~/.config/homenode/hosts or /etc/homenode-hosts.
 
-Over ssh the homenode of that host is run and asks its own daemon. ssh must need no
-password (BatchMode); how it connects is in ssh_config(5), ControlMaster too.`
+ssh runs homenode on that host, which asks its own daemon. ssh must need no password
+(BatchMode); ssh_config(5) has its settings, such as ControlMaster.`
 
 func FleetCommand(e *cli.Env) *cobra.Command {
 	var asJSON bool
@@ -216,14 +216,14 @@ func FleetCommand(e *cli.Env) *cobra.Command {
 	var how asking
 	c := &cobra.Command{
 		Use:   "fleet [HOST...]",
-		Short: "Show many hosts side by side, and what would fit where",
-		Long: `Asks the daemons of many hosts and shows them side by side: who is in which mode,
-which workload is the least local, which node is the fullest, where there is room.
+		Short: "Show many hosts side by side, and where workloads would fit",
+		Long: `Asks the daemons of many hosts and shows them side by side: mode, least local
+workload, fullest node, free room.
 
 ` + fleetHostsText + `
 
-All hosts are asked at once, --at-once at most, and each may take --timeout. One
-that does not answer is a row with the reason. Exit status 1: some did not answer.`,
+Hosts are asked in parallel, at most --at-once, with --timeout each. A host that
+does not answer is a row with the reason. Exit status 1: some did not answer.`,
 		Example: `  homenode fleet web1 web2 root@db1:2222
   homenode fleet --hosts hosts.txt --sort worst
   homenode fleet --json | jq -r '.hosts[] | select(.error) | .host'

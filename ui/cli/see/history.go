@@ -84,7 +84,7 @@ time ago (30m, 12h, 2d), a time of today (10:30), a date (2026-11-22) or both
 			case len(h.Events) == 0 && !follow:
 				text := "nothing has happened yet"
 				if q.Workload != "" || q.Kinds != nil || !q.Since.IsZero() || !q.Until.IsZero() {
-					text = "nothing of that kind has happened"
+					text = "no such events"
 				}
 				fmt.Fprintln(e.Stdout, text)
 			}

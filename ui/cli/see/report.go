@@ -27,17 +27,17 @@ func ReportCommand(e *cli.Env) *cobra.Command {
 	var top int
 	c := &cobra.Command{
 		Use:   "report",
-		Short: "Write a page that tells a period: locality, moves, refusals, what to do",
-		Long: `Writes one file of HTML about a period, to be sent or printed: how local memory
-was, what moved and what that brought, what was not done and why, what failed,
-who asked for what, and the workloads that lose most to remote memory, each with
-what to do about it. The page loads nothing and runs nothing.
+		Short: "Write a page about a period: locality, moves, refusals, advice",
+		Long: `Writes one HTML file about a period, to send or print: locality over time, moves
+and their gain, refusals with reasons, failures, requests of users, and the
+workloads that lose most to remote memory, each with advice. The page loads
+nothing and runs nothing.
 
-It reads what the daemon's flight recorder wrote, also while that daemon runs,
-and its history. Times in which nothing was recorded are told.
+It reads the daemon's flight recorder, also while that daemon runs, and its
+history. The page marks times without a recording.
 
---since and --until take what ` + "`homenode history`" + ` takes: a time ago (30m, 12h, 2d),
-a time of today, a date, or both. Exit status 1: nothing was recorded then.`,
+--since and --until are as in ` + "`homenode history`" + `: a time ago (30m, 12h, 2d), a time
+of today, a date, or both. Exit status 1: nothing was recorded then.`,
 		Example: `  homenode report
   homenode report --since 7d --out week.html
   homenode report --since 2026-11-22T08:00 --until 2026-11-22T18:00 --json
@@ -119,7 +119,7 @@ func reportOf(e *cli.Env, c *cobra.Command, from, to time.Time, name string, top
 		return r, err
 	default:
 		defer func() { err = errors.Join(err, log.Close()) }()
-		defer cli.Waiting(e, "reading what was recorded")()
+		defer cli.Waiting(e, "reading the recording")()
 		if err := readRecords(ctx, log, to, collect); err != nil {
 			return r, err
 		}
@@ -136,7 +136,7 @@ func nothingRecorded(from, to time.Time) string {
 	if !to.IsZero() {
 		period = "from " + from.Local().Format(form) + " to " + to.Local().Format(form)
 	}
-	return "report: nothing was recorded " + period + "; a daemon records while it runs, and `homenode history` lists what is older"
+	return "report: nothing was recorded " + period + "; a daemon records while it runs, and `homenode history` lists older events"
 }
 
 // pastEvents gives the history to a report. It does without one that cannot be read.

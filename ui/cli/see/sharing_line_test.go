@@ -12,7 +12,7 @@ import (
 // One CPU is no CPUs, and where to read more is said once.
 func TestSharingLineWhereNothingTells(t *testing.T) {
 	got := sharingLine(&api.Sharing{Nodes: []api.ShareNode{{CPUs: 1, Given: "1"}}, Signals: []workload.SourceStatus{{Source: "psi"}}, Scheduler: &api.ShareScheduler{}})
-	if want := "batch work may keep 1.0 CPUs busy now, on CPU 1; harm is told by nothing here; no scheduler is loaded (homenode share status says why)"; got != want {
+	if want := "batch work may keep 1.0 CPUs busy now, on CPU 1; signals of harm: none here; no scheduler is loaded (homenode share status says why)"; got != want {
 		t.Errorf("%q; want %q", got, want)
 	}
 }

@@ -35,13 +35,12 @@ func StatCommand(e *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stat [PID|NAME]",
 		Short: "Show memory by node: of the machine, of a process or of a workload",
-		Long: `Without an argument: what each node has, how much is free and what holds the rest,
-its huge pages by size, and how often memory was allocated on the node that was
-asked for (hit) or on another (miss, foreign). With a PID: where the memory of that
-process lies, by kind. With any other name of a workload (an ID of ` + "`homenode status`" + `,
-a guest, a cgroup) the sum over its processes; what several of them share counts
-once for each. A name that is no workload is looked for in the command lines of
-processes.
+		Long: `Without an argument: memory of each node, free and used, by kind; huge pages by
+size; and how often memory was allocated on the requested node (hit) or on another
+(miss, foreign). With a PID: memory of that process by node and kind. With any
+other name of a workload (an ID of ` + "`homenode status`" + `, a guest, a cgroup): the sum
+over its processes; shared memory counts once for each. Homenode searches any
+other name in the command lines of processes.
 
 A process that does not answer within 2 seconds is named and left out. Exit status
 1 when nothing could be read.`,

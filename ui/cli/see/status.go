@@ -396,7 +396,7 @@ func sharingLine(s *api.Sharing) string {
 	}
 	const says = " (homenode share status says why)"
 	if len(s.Signals) > 0 {
-		line += "; harm is told by " + cmp.Or(strings.Join(signals, ", "), "nothing here"+says)
+		line += "; signals of harm: " + cmp.Or(strings.Join(signals, ", "), "none here"+says)
 	}
 	switch k := s.Scheduler; {
 	case k == nil:

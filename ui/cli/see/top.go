@@ -22,14 +22,13 @@ func TopCommand(e *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "top",
 		Short: "Watch nodes, workloads, moves and decisions on one screen",
-		Long: `Shows the NUMA nodes side by side, what moves, every workload with its home and
-how local it is now and after what is planned, and the newest decisions with
-their reasons. It goes on until q. ? lists the keys: sort, filter, pause, one
-workload in detail, explain, and for who may change something move and undo,
-each with a question first.
+		Long: `Shows the NUMA nodes side by side, moves in progress, every workload with its
+home and its locality now and by plan, and the newest decisions with their
+reasons. q ends it. ? lists the keys: sort, filter, pause, one workload in
+detail, explain, and, with permission, move and undo, each after a question.
 
-It needs a running daemon. When that goes away, top says so and asks again. With
-NO_COLOR set nothing is coloured.`,
+It needs a running daemon, and reconnects when the daemon restarts. NO_COLOR
+turns colours off.`,
 		Example: `  homenode top
   homenode top --sort local --filter shop
   homenode top --once | head -20`,

@@ -108,7 +108,7 @@ func flagValues(e *cli.Env) map[string]completer {
 		kinds[i] = string(k)
 	}
 	return map[string]completer{
-		"--mode":          fixed("observe\tlook and recommend", "enforce\tact"),
+		"--mode":          fixed("observe\tscan and recommend", "enforce\tact"),
 		"--class":         severalOf(class),
 		"run --class":     class,
 		"--sort":          fixed(see.SortKeys...),

@@ -20,7 +20,7 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"See what runs where", []string{"status", "top", "stat", "explain", "history", "report", "fleet", "metrics"}},
+	{"See workloads and their homes", []string{"status", "top", "stat", "explain", "history", "report", "fleet", "metrics"}},
 	{"Place, move, put back", []string{"run", "share", "move", "undo", "resume", "daemon", "config"}},
 	{"The machine", []string{"topology", "doctor", "probe", "host", "gather"}},
 	{"Virtual machines", []string{"vm", "openstack"}},
@@ -174,7 +174,7 @@ func helpText(c *cobra.Command, p view.Paint) string {
 		fmt.Fprintf(&b, "\n%s\n%s\n", p.Bold("Examples"), c.Example)
 	}
 	if c.HasAvailableSubCommands() {
-		fmt.Fprintf(&b, "\n%s COMMAND --help tells more about a command.\n", c.CommandPath())
+		fmt.Fprintf(&b, "\n%s COMMAND --help explains a command.\n", c.CommandPath())
 		if !c.HasParent() {
 			fmt.Fprintf(&b, "%s help topics lists short texts, such as classes, names and limits.\n", c.CommandPath())
 		}

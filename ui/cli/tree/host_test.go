@@ -97,7 +97,7 @@ func TestHostPrepare(t *testing.T) {
 	p := &preparer{}
 	status, out, errs := host(p, &hypervisor{}, hostTree(nil), "prepare", "--dry-run")
 	for _, want := range []string{
-		"planned  set-cpus /system.slice: all → 0. What runs in system.slice", "planned  set-irq 9/acpi: 0-7 → 0. ", "2 steps; nothing was changed",
+		"planned  set-cpus /system.slice: all → 0. Programs in system.slice", "planned  set-irq 9/acpi: 0-7 → 0. ", "2 steps; nothing was changed",
 		"for homenode's configuration:\nreserve:\n  cpus: \"0\"\n",
 	} {
 		if status != 0 || errs != "" || !strings.Contains(out, want) {

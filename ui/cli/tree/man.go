@@ -31,7 +31,7 @@ func Sections(c *cobra.Command) []Section {
 	}
 	status := Section{"EXIT STATUS", [][2]string{
 		{"0", "Done."},
-		{"1", "The answer is no, or not all of it was done; the line on standard error says why."},
+		{"1", "The answer is no, or a part was not done; standard error has the reason."},
 		{"2", "Bad input: an option, an argument or a file."},
 		{"3", "Not permitted, or not possible on this machine."},
 	}}
@@ -88,7 +88,7 @@ func signalsOf(first string, c *cobra.Command) [][2]string {
 	switch first {
 	case "daemon":
 		return [][2]string{{end, "The daemon finishes what it is writing, leaves every home as it is, and ends. homenode undo --all puts everything back."},
-			{"SIGHUP", "The daemon reads its configuration again. One that is wrong changes nothing, and status and the log say what is wrong. Where the terminal of the daemon has gone, it ends instead."}}
+			{"SIGHUP", "The daemon reads its configuration again. A wrong configuration changes nothing; status and the log show the error. If the terminal of the daemon is gone, it ends instead."}}
 	case "run":
 		return [][2]string{{"all", "The command has taken the place of homenode and gets them itself."}}
 	case "probe", "doctor":

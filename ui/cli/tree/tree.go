@@ -61,12 +61,12 @@ func rootCommand(e *cli.Env, args ...string) *cobra.Command {
 		Short: "Give every workload a home: the NUMA nodes that hold both its CPUs and its memory",
 		Long: `Homenode gives every virtual machine, container and process on this server a
 home: the NUMA node, or the few near nodes, that hold both its CPUs and its
-memory. It changes nothing until told to (daemon --mode enforce), says why for
-everything it does, and can undo all of it.
+memory. It changes nothing until you start it in enforce mode (daemon --mode
+enforce), gives a reason for every action, and can undo everything.
 
 Exit status of every command: 0 done, 1 the answer is no, 2 bad input, 3 not
-permitted or not possible here. On a terminal a table leaves out the columns
-that do not fit, and says which; in a pipe it is whole.`,
+permitted or not possible here. On a terminal a table leaves out columns that
+do not fit, and names them; in a pipe it has all columns.`,
 		Example: `  homenode status
   homenode doctor
   homenode run --cpus 4 --memory 8GiB -- redis-server`,

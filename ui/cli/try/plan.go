@@ -36,8 +36,8 @@ func PlanCommand(e *cli.Env) *cobra.Command {
 	o := planFlags{moves: repackOptions{most: place.DefaultMoves, within: 2 * time.Second}}
 	c := &cobra.Command{
 		Use:   "plan",
-		Short: "Say where workloads would go, on this or another host, and why",
-		Long: `Say where workloads would go and why. Nothing is changed and no daemon is asked.
+		Short: "Find places for workloads on this or another host, with reasons",
+		Long: `Finds places for workloads, with reasons. Changes nothing and asks no daemon.
 
 --spec reads workloads, one YAML document or a list of them, and places them one
 after the other on a host that holds nothing but what its memory figures show in
@@ -62,11 +62,10 @@ arrival, and each line lists the moves made for it.
 
 --admit reads workloads like --spec and finds the fewest moves of running ones
 after which they fit; --restore finds moves that bring running workloads nearer
-to their memory. What runs is read from --running, or is what homenode has
-placed on this machine. That file is a list like the above; each entry may also
-say
+to their memory. Running workloads come from --running, or from homenode on this
+machine. That file is a list like the above; each entry may also have
 
-    at: {cpus: "0-3,8", memory: {0: 8GiB}}   # left out: where it would be put
+    at: {cpus: "0-3,8", memory: {0: 8GiB}}   # default: its place by plan
     stay: its GPU is there                   # why it must not move`,
 		Example: `  echo '{name: db, class: dedicated, cpus: 4, memory: 2GiB}' | \
     homenode plan --spec - --synthetic "package:2 node:2 core:8 pu:2"
@@ -82,13 +81,13 @@ say
 	f.StringVar(&o.spec, "spec", "", "place the workloads in `FILE` (- is standard input)")
 	f.StringVar(&o.admitted, "admit", "", "find the fewest moves that make room for the workloads in `FILE` (- is standard input)")
 	f.BoolVar(&o.restoring, "restore", false, "find moves that bring running workloads nearer to their memory")
-	f.StringVar(&o.moves.running, "running", "", "what runs, and where, is in `FILE` (- is standard input)")
-	f.IntVar(&o.moves.most, "moves", o.moves.most, "look for at most `N` moves")
+	f.StringVar(&o.moves.running, "running", "", "read running workloads and their places from `FILE` (- is standard input)")
+	f.IntVar(&o.moves.most, "moves", o.moves.most, "find at most `N` moves")
 	f.DurationVar(&o.moves.within, "within", o.moves.within, "search about so long; the best found by then counts")
 	f.BoolVar(&o.repack, "repack", false, "let running workloads move in --case")
 	f.StringArrayVar(&o.cases, "case", nil, "run the trace in `FILE` (- is standard input); may be repeated")
 	f.BoolVar(&o.admitAll, "admit-all", false, "take every split that fits, also one that does not pay")
-	f.StringVar(&o.reserve, "reserve", "", "`CPUS` that nobody gets, such as 0,16")
+	f.StringVar(&o.reserve, "reserve", "", "`CPUS` that no workload gets, such as 0,16")
 	f.StringVar(&o.packing, "packing", "", "adaptive, pack or spread")
 	f.StringVar(&o.peer, "peer", "homenode", "`NAME` in the lines of --case")
 	f.StringVar(&o.from.Root, "root", "", "the host under `DIR`, or in a tar file that gather wrote (- is standard input)")

@@ -59,8 +59,8 @@ The columns:
 
 ` + simColumnsHelp() + `
 Traces are made up (steady, churn, phases, burst, mixed) or read from a
-placement case. While it runs every rule is checked; a broken one, a leak or a
-panic is told with the command that brings it back, and the exit status is 1.`,
+placement case. The simulator checks every rule; for a broken rule, a leak or a
+panic it prints the command that repeats it, and the exit status is 1.`,
 		Example: `  homenode sim --generate churn --seed 7
   homenode sim --host "package:2 node:2 core:16 pu:2" --generate mixed \
     --events 5000 --policy homenode,none
@@ -329,7 +329,7 @@ func printSim(w io.Writer, p view.Paint, r *sim.Result) {
 
 // simColumns is what the columns are.
 var simColumns = [][2]string{
-	{"ACCESS", "mean latency of a memory access"}, {"FELT", "the same, with the wait for a CPU"}, {"×IDLE", "ACCESS beside local memory on an idle host"},
+	{"ACCESS", "mean latency of a memory access"}, {"FELT", "the same, with the wait for a CPU"}, {"×IDLE", "ACCESS compared with local memory on an idle host"},
 	{"LOCAL", "accesses that stay on the node"}, {"UTILITY", "vCPUs that asked, each by the CPU time and the locality it got; a refused one counts 0"},
 	{"CPU", "time that online work gets, of what it wants"}, {"IMBALANCE", "standard deviation over nodes of how busy they are; 0 is even"},
 	{"REFUSED", "arrivals that found no home"}, {"MOVES", "workloads that were moved"}, {"MOVED", "memory that moved with them"}, {"VIOLATIONS", "broken rules, which must be 0"},

@@ -61,9 +61,9 @@ With NAMEs or patterns (*) only those workloads are switched; else everything is
 A metric is a number that --metric COMMAND prints, that --query asks of
 Prometheus, or that --file PATH:REGEX finds in a log or file; each may have a
 name before it (p99=COMMAND). Commands run with your rights, never the daemon's.
-Higher is better, but for metrics named with --lower. Beside them counters of the
-host are read: local accesses, run-queue wait, instructions a cycle, stalled
-cycles, PSI.
+Higher is better, except for metrics named with --lower. The trial also reads
+counters of the host: local accesses, run-queue wait, instructions per cycle,
+stalled cycles, PSI.
 
 Everything is restored at the end, on Ctrl-C, when a guard is broken, and by the
 daemon when this program no longer runs. The same command goes on with a trial
@@ -85,7 +85,7 @@ Exit status: 1 when a guard or an order ended it.`,
 	fl.StringVar(&f.prometheus, "prometheus", "", "`URL` of the Prometheus that --query asks")
 	fl.StringArrayVar(&f.queries, "query", nil, "`[NAME=]PROMQL` with one result; may be repeated")
 	fl.StringArrayVar(&f.files, "file", nil, "`[NAME=]PATH:REGEX` of a number in a log or file: the first group, or all of the match; may be repeated")
-	fl.StringSliceVar(&f.lower, "lower", nil, "`NAMES` of metrics of which lower values are better")
+	fl.StringSliceVar(&f.lower, "lower", nil, "`NAMES` of metrics where lower is better")
 	fl.StringSliceVar(&f.guards, "guard", nil, "`NAME:PERCENT` that a metric may worsen by: beyond it the trial stops and restores everything")
 	fl.StringSliceVar(&f.arms, "arms", nil, "`ARMS` to compare, the baseline first: off, balancing, caches, on (default all that apply here)")
 	fl.IntVar(&f.plan.Blocks, "blocks", 12, "`N` blocks, 6 or more")
@@ -465,7 +465,7 @@ func dryReadings(c *cobra.Command, e *cli.Env, f *trialFlags, d *trial.Document,
 		out.Readings = max(out.Readings, len(readings[i]))
 		noise, scale, of, ok := trial.Noise(m, readings[i], &d.Plan)
 		if !ok {
-			d.Notes = append(d.Notes, fmt.Sprintf("%s gave %s: too few to tell its noise.", m.Name, words.Count(len(readings[i]), "reading")))
+			d.Notes = append(d.Notes, fmt.Sprintf("%s gave %s: too few to estimate its noise.", m.Name, words.Count(len(readings[i]), "reading")))
 			continue
 		}
 		out.Outlook = append(out.Outlook, trial.Outlook{Metric: m.Name, Scale: scale, Noise: noise, Needs: trial.Needs(&d.Plan, noise, scale, of, judged*len(d.Plan.Comparisons()))})

@@ -100,7 +100,7 @@ func (f *trialFlags) chooseArms(d *trial.Document, e *cli.Env, h *topology.Host)
 	d.Balancing = slices.Contains(d.Plan.Arms, trial.Balancing)
 	d.Caches = slices.Contains(d.Plan.Arms, trial.Caches)
 	if len(h.Nodes) < 2 {
-		d.Notes = append(d.Notes, "This machine has one NUMA node: all memory is local in every arm, and there is nothing for NUMA balancing to do. What can differ is CPU sets within the node (last-level caches), batch work under sharing, and interrupts.")
+		d.Notes = append(d.Notes, "This machine has one NUMA node: all memory is local in every arm, and there is nothing for NUMA balancing to do. Only these can differ: CPU sets within the node (last-level caches), batch work under sharing, and interrupts.")
 	}
 	return nil
 }

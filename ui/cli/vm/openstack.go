@@ -21,8 +21,8 @@ func OpenStackCommand(e *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "openstack",
 		Short: "OpenStack Nova: settings, traits and flavors for it",
-		Long: `What homenode knows of this host and its flavors, as OpenStack Nova takes it.
-docs/openstack.md has the whole way.`,
+		Long: `Facts of this host and homenode's flavors in the format of OpenStack Nova.
+docs/openstack.md has all steps.`,
 		Example: "  homenode openstack export",
 		Args:    cobra.NoArgs,
 		RunE:    cli.SayWhat,
@@ -46,8 +46,8 @@ func openstackExportCommand(e *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "export",
 		Short: "Write Nova's settings, traits and flavors for this host",
-		Long: `Writes what OpenStack Nova is to know of this host, by its partition, its reserve
-(or what host prepare left of it) and homenode's flavors:
+		Long: `Writes settings of this host for OpenStack Nova, from its partition, its reserve
+(or the CPUs of host prepare) and homenode's flavors:
 
   nova-compute.conf   cpu_dedicated_set, cpu_shared_set, the allocation ratios,
                       reserved_huge_pages: settings of nova-compute

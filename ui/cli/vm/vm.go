@@ -90,7 +90,7 @@ func (s *existing) change(ctx context.Context, steps []plan.Step, why string) er
 		return err
 	}
 	// What was interrupted is not left half done.
-	if _, e := carryOut(context.WithoutCancel(ctx), back, "What was begun failed."); e != nil && !isGone(e) && e.Error() != err.Error() {
+	if _, e := carryOut(context.WithoutCancel(ctx), back, "The change failed half way."); e != nil && !isGone(e) && e.Error() != err.Error() {
 		return errors.Join(err, fmt.Errorf("it could not be put back where it was: %w", e))
 	}
 	return err
@@ -201,7 +201,7 @@ func (v *vmHost) read(c *cobra.Command, e *cli.Env, change bool) (*existing, err
 		}
 		for _, g := range unread {
 			if change && g.Running {
-				return nil, errors.Join(cli.Forbiddenf("%s; it runs, and what it holds is not known: nothing is changed beside it", g.Text), s.close())
+				return nil, errors.Join(cli.Forbiddenf("%s; it runs, and its CPUs and memory are unknown: homenode changes nothing", g.Text), s.close())
 			}
 			fmt.Fprintf(e.Stderr, "homenode: %s; it does not count\n", cli.OneLine(g.Text))
 		}
@@ -240,7 +240,7 @@ func DaemonPlaced(c *cobra.Command, e *cli.Env, st *plan.State, change bool) ([]
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		if change {
-			return nil, cli.Forbiddenf("what the daemon placed is not known, and nothing is changed beside it: %w", err)
+			return nil, cli.Forbiddenf("the daemon's placements are unknown, so homenode changes nothing: %w", err)
 		}
 		fmt.Fprintf(e.Stderr, "homenode: what the daemon placed does not count: %s\n", cli.OneLine(err.Error()))
 		return nil, nil
@@ -295,7 +295,7 @@ func (v *vmHost) policy(c *cobra.Command, e *cli.Env, h *topology.Host, p *plan.
 			return cli.Usagef("--memory-overcommit %v; want 1 to 10", v.memory)
 		}
 		if v.memory > 1 && p.MemoryRatio() == 1 {
-			return cli.Usagef("--memory-overcommit %v: want --partition shared with it: the memory of dedicated guests has to be there", v.memory)
+			return cli.Usagef("--memory-overcommit %v: want --partition shared with it: the memory of dedicated guests must exist", v.memory)
 		}
 	}
 	return nil

@@ -17,14 +17,13 @@ func vmCapacityCommand(e *cli.Env) *cobra.Command {
 	var asJSON, repack bool
 	c := &cobra.Command{
 		Use:   "capacity",
-		Short: "Say how many more guests of each flavor fit",
-		Long: `Says how many more guests of each flavor fit, each flavor by itself, and why the
-next one does not. Guests that are there already are counted: those that libvirt
-knows on this host, and those named with --running.
+		Short: "Count how many more guests of each flavor fit",
+		Long: `Counts how many more guests of each flavor fit, each flavor by itself, and gives
+the reason against one more. Existing guests count: those of libvirt on this
+host, and those named with --running.
 
---repack also says how many would fit if guests that homenode placed were moved
-for them (homenode vm move); of those, dedicated ones move at their next start
-only.`,
+--repack also counts how many would fit if homenode moved the guests that it
+placed (homenode vm move); dedicated guests move at their next start only.`,
 		Example: `  homenode vm capacity --reserve 0,1,40,41 --synthetic \
     "package:2 node:1(memory=192GiB hugepages=2MiB:32768) core:20 pu:2"
   homenode vm flavors --yaml > flavors.yaml

@@ -74,7 +74,7 @@ func (o *defineFlags) run(c *cobra.Command, e *cli.Env) (err error) {
 		return cli.Usagef("a guest can be defined on this host only: add --dry-run to see the XML for another")
 	}
 	if !o.dryRun && len(o.v.running) > 0 {
-		return cli.Usagef("--running is for --dry-run: what stands on this host libvirt tells")
+		return cli.Usagef("--running is for --dry-run: without it homenode asks libvirt for the guests of this host")
 	}
 	catalogue, err := o.v.catalogue(e)
 	if err != nil {
@@ -280,7 +280,7 @@ func (o *orderFlags) order(catalogue guest.Catalogue) (*guest.Order, error) {
 	case o.exactGiven() && (o.exact < 1 || o.exact > f.VCPUs):
 		return nil, cli.Usagef("--exact-nodes %d; want 1 to as many as there are vCPUs (%d)", o.exact, f.VCPUs)
 	case o.exact > 0 && (o.maxNodes > 0 || f.Composed() != nil):
-		return nil, cli.Usagef("--exact-nodes: want no --max-nodes beside it, and no flavor with cells or of class mixed")
+		return nil, cli.Usagef("--exact-nodes: want no --max-nodes with it, and no flavor with cells or of class mixed")
 	case o.exact > 0:
 		out.Exact, f.MaxNodes = o.exact, 0
 	}

@@ -55,12 +55,11 @@ func vmHookCommand(e *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "hook [GUEST OPERATION SUBOPERATION EXTRA]",
 		Short: "Place guests that come from another host, as a hook of libvirt",
-		Long: `What libvirt calls when a guest comes in from another host or is restored from a
-file (/etc/libvirt/hooks): reads its domain XML, asks the daemon for a home for
-it on this host, and writes the XML with that home. Only guests that bear
-homenode's mark are touched. Without a daemon, or with anything else that fails,
-the XML goes out as it came in, and the exit status is 0: it never keeps a guest
-from running.
+		Long: `The hook that libvirt calls when a guest arrives from another host or is restored
+from a file (/etc/libvirt/hooks). It reads the domain XML, asks the daemon for a
+home on this host, and writes the XML with that home. It changes only guests with
+homenode's mark. Without a daemon, or after any other failure, it writes the XML
+unchanged and exits with 0, so it never prevents a guest from running.
 
 --install puts a script into qemu.d of libvirt's folder of hooks that calls it;
 libvirt (6.5 or later) finds it when its daemon starts the next time.

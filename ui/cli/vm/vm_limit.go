@@ -22,11 +22,11 @@ func vmLimitCommand(e *cli.Env) *cobra.Command {
 	var dryRun bool
 	c := &cobra.Command{
 		Use:   "limit NAME",
-		Short: "Set what the NICs and disks of a guest may do a second",
-		Long: `Set limits of each NIC and each disk of a guest, as it runs and in its
-definition: those of a flavor (--flavor), whose disk limit goes by the size of
-the volume, or single ones. 0 is no limit; what is not named stays as it is. All
-of it is set or nothing, and homenode undo vm:NAME puts back what was before.`,
+		Short: "Limit the bandwidth of a guest's NICs and disks",
+		Long: `Sets limits of each NIC and each disk of a guest, while it runs and in its
+definition: the limits of a flavor (--flavor), whose disk limit depends on the
+size of the volume, or single ones. 0 is no limit; other limits stay. Homenode
+sets all or none, and homenode undo vm:NAME restores the old limits.`,
 		Example: `  homenode vm limit web1 --flavor c1.xlarge
   homenode vm limit web1 --network 100MiB --dry-run
   homenode vm limit web1 --iops 2000 --rate 200MiB`,

@@ -81,7 +81,8 @@ its home. With --cells it sees one for each from its next start, in equal parts:
 the vCPUs of each then float over their node, with its memory there. Released, it
 sees none again.
 
-A guest that somebody bound to CPUs or nodes is left alone, and so named.`,
+Homenode leaves a guest alone, and names it, if the user or another program bound it
+to CPUs or nodes.`,
 		Example: `  homenode vm adopt --all --dry-run
   homenode vm adopt --cells big1
   homenode vm adopt web1`,
@@ -115,7 +116,7 @@ A guest that somebody bound to CPUs or nodes is left alone, and so named.`,
 	}
 	v.flags(c, e)
 	c.Flags().BoolVar(&cells, "cells", false, "let those wider than a node see the nodes of their home, from their next start")
-	c.Flags().BoolVar(&all, "all", false, "all guests that are not homenode's and that nobody bound")
+	c.Flags().BoolVar(&all, "all", false, "all unbound guests without homenode's mark")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
 	return c
 }

@@ -43,7 +43,7 @@ func (s *existing) absent(e *cli.Env, near []workload.Near) {
 		case n.Device != "" && !slices.ContainsFunc(s.host.Devices, func(d topology.Device) bool { return d.Name == n.Device || d.PCI == n.Device }):
 			what = "this host has no such device"
 		case n.Device == "" && n.Workload == "" && n.Nodes.Empty():
-			what = "nothing of that name runs here, or nothing that counts"
+			what = "no workload or process of that name counts here"
 		}
 		if what != "" {
 			fmt.Fprintf(e.Stderr, "homenode: near %s: %s; the wish is kept and changes nothing now\n", words.Printable(n.Name()), what)

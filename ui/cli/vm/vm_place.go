@@ -20,16 +20,16 @@ func vmPlaceCommand(e *cli.Env) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "place NAME",
 		Short: "Place a guest that something else defined",
-		Long: `Give a guest a home, whoever wrote its definition: as a dedicated guest, each
-vCPU with a CPU of its own and its memory bound, or as a shared one. Nothing else
-in the definition changes, and homenode vm release takes it off again, to the
-byte. A dedicated guest comes home at its next start.
+		Long: `Gives any guest a home: as a dedicated guest, with one CPU for each vCPU and bound
+memory, or as a shared one. Nothing else in the definition changes, and homenode
+vm release restores it, to the byte. A dedicated guest comes home at its next
+start.
 
---near says what it is to be near to, for good: its definition keeps it, for later
-homes too. --near none takes that off again.
+--near places it near a device or workload. The definition keeps the setting, for
+later homes too; --near none removes it.
 
-Exit status 1 means that it does not fit, or that somebody else has bound it; the
-line says why.`,
+Exit status 1: it does not fit, or another program has bound it; the line gives
+the reason.`,
 		Example: `  homenode vm place web1 --class dedicated
   homenode vm place web1 --near device=eth1,policy=required
   homenode vm define --dry-run --flavor g1.large --name app \
@@ -63,7 +63,7 @@ line says why.`,
 				case ours && c.Flags().Changed("class") && g.Spec.Class != workload.Class(class):
 					return cli.Nof("%s is homenode's already, and %s; homenode vm release %s lets it go", g.Name, g.Class(), g.Name)
 				case near != nil && g.Transient:
-					return cli.Nof("%s has no definition, which would hold what it is to be near to", g.Name)
+					return cli.Nof("%s has no definition, and --near is stored there", g.Name)
 				case wishes != nil && g.Spec.Tier == workload.BatchTier:
 					return cli.Usagef("--near: %s is a batch guest, which has no home to be near something", g.Name)
 				case near != nil:
