@@ -84,6 +84,7 @@ check: ## what CI checks besides the tests: format, vet, staticcheck, dead and d
 	$(GO) -C cluster/kube test ./...
 	@if command -v python3 >/dev/null; then cd integrations/openstack && python3 -m unittest discover -q -s tests -t .; else echo 'skipped: no python3 for integrations/openstack'; fi
 	@if command -v mkdocs >/dev/null; then dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; sh scripts/site/build.sh "$$dir"; else echo 'skipped: no mkdocs for the site'; fi
+	$(GO) run ./scripts/plain
 	$(MAKE) generate
 	git diff --exit-code -- docs packaging/kube
 	@test -z "$$(git ls-files --others --exclude-standard docs)" || { echo 'not committed:'; git ls-files --others --exclude-standard docs; exit 1; }

@@ -22,7 +22,7 @@ import (
 	"github.com/homenode/homenode/config"
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/topology"
-	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/cli/tree"
 )
 
 // page is a Markdown file of the project: where it leads, and what can be led to.
@@ -320,7 +320,7 @@ func parses(line string) error {
 		}
 		args = append(args, strings.Trim(w, `"'`))
 	}
-	root := cli.Command()
+	root := tree.Command()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(args...)
 	c, rest, err := root.Find(args)

@@ -42,7 +42,7 @@ var may = map[string][]string{
 	"core/control":   {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/irq", "core/hostprep", "core/balance", "core/share", "core/load", "core/trial", "core/control"},
 	"core/report":    {"core/words", "core/topology", "core/workload", "core/plan", "core/balance", "core/control"},
 	"config":         {"core"},
-	"daemon":         {"core", "api", "daemon", "docs"}, // docs in tests alone
+	"daemon":         {"core", "api", "daemon", "docs", "ui/house"}, // docs and ui/house in tests alone
 	"sim":            {"core"},
 	"ui":             {"core", "api", "docs", "ui", "sim"},
 	"ui/view":        {"core"},
@@ -53,7 +53,7 @@ var may = map[string][]string{
 	"bench/seeds":    {"core", "host/probe", "host/store", "bench/openloop"},
 	"e2e":            {"e2e"},
 	"e2e/guest":      {"e2e", "host/scx", "core/topology", "core/workload"}, // drives the scheduler before any daemon does
-	"e2e/page":       {"api", "core", "ui/web"},                             // a module of its own
+	"e2e/page":       {"api", "core", "ui/web", "ui/house"},                 // a module of its own
 	"scripts":        {},
 	"docs":           {},
 	"packaging":      {},                        // a module of its own

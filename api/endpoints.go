@@ -69,7 +69,10 @@ func (s *server) streaming(next http.HandlerFunc) http.HandlerFunc {
 }
 
 // Endpoints is all requests that there are.
-func Endpoints() []Endpoint {
+func Endpoints() []Endpoint { return slices.Concat(looks(), pictures(), orders()) }
+
+// looks is the requests that read what the daemon knows.
+func looks() []Endpoint {
 	id := Parameter{Name: "id", Type: "string", Says: "Workload or device: its ID, or a name that only it has.", Required: true}
 	return []Endpoint{
 		get("/v1/status", "What was seen of this machine last, and what is planned.", nil,
@@ -127,16 +130,33 @@ func Endpoints() []Endpoint {
 			serve: func(s *server) http.HandlerFunc {
 				return func(w http.ResponseWriter, r *http.Request) { stream(s.stopping, w, r, s.b) }
 			}},
+	}
+}
+
+// pictures is the requests of the page and of programs that know nothing of homenode.
+func pictures() []Endpoint {
+	return []Endpoint{
 		{Method: "GET", Path: "/v1/house", Answer: reflect.TypeFor[House](), Says: "The machine as one picture: what the page shows. It is made once a second at most; its ETag changes with it.",
-			serve: func(s *server) http.HandlerFunc { return s.a.Houses.serve }},
+			serve: func(s *server) http.HandlerFunc {
+				if s.a.Houses == nil {
+					return nil
+				}
+				return s.a.Houses.serve
+			}},
 		{Method: "GET", Path: "/v1/house/changes", Media: eventStream,
 			Says: "The picture as server-sent events: a message with the name house has a House, one with the name change a HouseChange, which makes the next House of the one before. Who is slow misses some and gets a House again. One with the name alive, with {} in it, comes every 15 seconds.",
 			serve: func(s *server) http.HandlerFunc {
+				if s.a.Houses == nil {
+					return nil
+				}
 				return func(w http.ResponseWriter, r *http.Request) { s.a.Houses.stream(s.stopping, w, r) }
 			}},
 		get("/v1/house/residents", "The workloads that fit, the largest first, 200 at most.",
 			[]Parameter{{Name: "q", Type: "string", Says: "Text that their name or ID has."}, {Name: "group", Type: "string", Says: "ID of a group of the House that they are told in."}},
 			func(s *server) getter[Residents] {
+				if s.a.Houses == nil {
+					return nil
+				}
 				return func(ctx context.Context, q url.Values) (Residents, error) {
 					return s.a.Houses.residents(ctx, q.Get("q"), q.Get("group"))
 				}
@@ -156,6 +176,12 @@ func Endpoints() []Endpoint {
 					w.Write(docs.OpenAPI)
 				}
 			}},
+	}
+}
+
+// orders is the requests with a body: what changes something, and what-if.
+func orders() []Endpoint {
+	return []Endpoint{
 		post("/v1/what-if", "What would be: where new workloads would go, or what a move would cost and bring. Nothing is done or booked.", maxRequest, false,
 			func(s *server) poster[WhatIf, WhatIfAnswer] {
 				what, ok := s.b.(WhatIfSource)
@@ -182,13 +208,7 @@ func Endpoints() []Endpoint {
 		post("/v1/partition", "Moves the line between CPUs for dedicated work alone and CPUs for shared work.", maxRequest, true,
 			func(s *server) poster[Partition, Partition] { return s.b.Partition }),
 		post("/v1/share", "Turns on or off that batch work is squeezed, so that online work does not feel it.", maxRequest, true,
-			func(s *server) poster[ShareOrder, Sharing] {
-				share, ok := s.b.(ShareSource)
-				if !ok {
-					return nil
-				}
-				return share.Share
-			}),
+			where(ShareSource.Share)),
 		post("/v1/share/upgrade", "Puts another version in the place of the kernel's scheduler for batch work; the one before comes back when it does not hold.", maxRequest, true,
 			func(s *server) poster[UpgradeOrder, Upgraded] {
 				up, ok := s.b.(UpgradeSource)
@@ -203,13 +223,7 @@ func Endpoints() []Endpoint {
 				}
 			}),
 		post("/v1/trial", "Begins, switches, renews or ends a trial (homenode trial). One that is not renewed ends, and everything it switched is restored.", maxRequest, true,
-			func(s *server) poster[TrialOrder, Trial] {
-				t, ok := s.b.(TrialSource)
-				if !ok {
-					return nil
-				}
-				return t.Trial
-			}),
+			where(TrialSource.Trial)),
 		post("/v1/change", "Carries out steps about one workload that a person has ordered.", maxSteps, true,
 			func(s *server) poster[Change, Changed] {
 				return func(ctx context.Context, c Change) (Changed, error) {
@@ -308,9 +322,6 @@ func read(body io.Reader, most int64, into any) error {
 
 // handler answers requests; streams end when ctx does.
 func handler(ctx context.Context, b Backend, a Access) http.Handler {
-	if a.Houses == nil {
-		a.Houses = NewHouses(b, "")
-	}
 	if a.streams == nil {
 		a.streams = func(peer) (each, all int) { return maxStreams, maxConnections }
 	}
@@ -340,6 +351,17 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 		reply(w, nil, &Error{BadMethod, fmt.Sprintf("%s is asked with %s", r.URL.Path, strings.Join(known, " or "))})
 	})
 	return m
+}
+
+// where is a request of those backends that have it.
+func where[S, T, A any](do func(S, context.Context, T) (A, error)) func(*server) poster[T, A] {
+	return func(s *server) poster[T, A] {
+		source, ok := s.b.(S)
+		if !ok {
+			return nil
+		}
+		return func(ctx context.Context, want T) (A, error) { return do(source, ctx, want) }
+	}
 }
 
 // counted counts how requests are answered, refusals too, where the backend does.

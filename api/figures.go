@@ -73,12 +73,20 @@ func (s *Status) OneNode() bool { return len(s.Nodes) == 1 }
 // Settled reports whether no workload moves, waits or is in trouble.
 func (s *Status) Settled() bool {
 	for i := range s.Workloads {
-		if !settled(s.Workloads[i].State) {
+		if !AtRest(s.Workloads[i].State) {
 			return false
 		}
 	}
 	return true
 }
+
+// Moving reports whether a page move of a workload is under way, also while it pauses.
+func (w *Workload) Moving() bool {
+	return w.Move != nil && (w.State == StateMoving || w.State == StatePaused)
+}
+
+// AtRest reports whether a workload in this state neither moves, waits nor is in trouble.
+func AtRest(state string) bool { return state == StateAtHome || state == StateLeftAlone }
 
 // AtHome is how many workloads are at home.
 func (s *Status) AtHome() (n int) {

@@ -28,7 +28,7 @@ func FuzzRequests(f *testing.F) {
 	}
 	f.Add("GET", "//v1/../v1/status", "", "", "")
 	f.Add("CONNECT", "*", "\r\nx: y", "", "")
-	h := guarded(nil, handler(context.Background(), &fuzzed{}, Access{Group: -1, Houses: NewHouses(&fuzzed{}, "h")}))
+	h := guarded(nil, handler(context.Background(), &fuzzed{}, Access{Group: -1, Houses: NewHouses(&fuzzed{}, "h", plain{})}))
 	f.Fuzz(func(t *testing.T, method, path, last, accept, body string) {
 		r, err := http.NewRequest(method, "http://homenode", strings.NewReader(body))
 		if err != nil {

@@ -1,13 +1,11 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,11 +23,25 @@ type Changing interface {
 // it, and so is what each is sent.
 const housePeriod = time.Second
 
-// Houses makes pictures of what a Backend tells while somebody looks. Each is made once, beside
+// mostEvents is how many events a picture has at most.
+const mostEvents = 60
+
+// Painter makes what a picture shows (ui/house).
+type Painter interface {
+	// House is the picture of a status; host is nil where nothing is known of the machine.
+	House(s *Status, host *topology.Host, events []plan.Event, name string) *House
+	// Change is what makes one picture of another; more reports whether anything but the time is new.
+	Change(old, now *House) (c HouseChange, more bool)
+	// Residents is the workloads with a text in their name or ID, of a group of a House; both may be "".
+	Residents(s *Status, text, group string) Residents
+}
+
+// Houses makes pictures of a Backend while a viewer is there. Each is made once, beside
 // the loop, and shared by all viewers.
 type Houses struct {
-	b    Backend
-	name string
+	b       Backend
+	name    string
+	painter Painter
 
 	making  sync.Mutex // held while a picture is made
 	now     *picture
@@ -53,7 +65,9 @@ type picture struct {
 }
 
 // NewHouses makes pictures of b's host, which is called name.
-func NewHouses(b Backend, name string) *Houses { return &Houses{b: b, name: name} }
+func NewHouses(b Backend, name string, painter Painter) *Houses {
+	return &Houses{b: b, name: name, painter: painter}
+}
 
 // House is the newest picture, at most housePeriod old.
 func (h *Houses) House(ctx context.Context) (*House, error) {
@@ -87,11 +101,11 @@ func (h *Houses) newest(ctx context.Context) (*picture, error) {
 		return nil, err
 	}
 	h.status, h.at = s, time.Now()
-	house := houseOf(&s, h.host, h.events, h.name)
+	house := h.painter.House(&s, h.host, h.events, h.name)
 	var change []byte
 	if old := h.now; old != nil {
 		house.Seq = old.house.Seq + 1
-		c, more := changeOf(old.house, house)
+		c, more := h.painter.Change(old.house, house)
 		if !more && c.Time.Equal(old.house.Time) {
 			return old, nil
 		}
@@ -195,29 +209,7 @@ func (h *Houses) residents(ctx context.Context, text, group string) (Residents, 
 	h.making.Lock()
 	s := h.status
 	h.making.Unlock()
-	return residentsFor(&s, text, group), nil
-}
-
-// residentsFor is the workloads that have text in their name or ID, of a group of a House; either
-// may be "".
-func residentsFor(s *Status, text, group string) Residents {
-	all := residentsOf(s)
-	if group != "" {
-		home, name, _ := strings.Cut(strings.TrimPrefix(group, "group:"), ":")
-		drawn := map[string]bool{}
-		for _, r := range grouped(all, len(s.Nodes)) {
-			drawn[r.ID] = true
-		}
-		all = slices.DeleteFunc(all, func(r Resident) bool {
-			return r.Home != home || drawn[r.ID] || name != "" && r.Group != name || name == "" && drawn["group:"+home+":"+r.Group]
-		})
-	}
-	text = strings.ToLower(text)
-	all = slices.DeleteFunc(all, func(r Resident) bool {
-		return !strings.Contains(strings.ToLower(r.Name), text) && !strings.Contains(strings.ToLower(r.ID), text)
-	})
-	slices.SortStableFunc(all, func(a, b Resident) int { return cmp.Compare(weight(&b), weight(&a)) })
-	return Residents{Schema: "homenode-residents/2", Count: len(all), Residents: all[:min(len(all), mostFound)]}
+	return h.painter.Residents(&s, text, group), nil
 }
 
 // streamWithin is how long one message may take to a viewer. Who is slower is let go, and comes

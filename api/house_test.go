@@ -1,8 +1,7 @@
 package api
 
 import (
-	"context"
-	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -33,7 +32,7 @@ func (h *changingHost) happens(work ...Workload) {
 func TestNewsBetweenPictures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &changingHost{hostOf: hostOf{host: machine(t, "node:2(memory=4GiB) core:2")}, news: make(chan struct{})}
-		h := NewHouses(b, "host")
+		h := NewHouses(b, "host", plain{})
 		p, err := h.newest(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -61,7 +60,7 @@ func TestNewsBetweenPictures(t *testing.T) {
 func TestMachineChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := &hostOf{host: machine(t, "node:2(memory=4GiB) core:2")}
-		h := NewHouses(b, "host")
+		h := NewHouses(b, "host", plain{})
 		look := func() *picture {
 			t.Helper()
 			p, err := h.newest(t.Context())
@@ -88,84 +87,36 @@ func TestMachineChanges(t *testing.T) {
 	})
 }
 
-// TestHeldByHand: what a person has undone is no work that is on its way home.
-func TestHeldByHand(t *testing.T) {
-	s := Status{Time: time.Now(), Mode: "enforce", Nodes: []Node{{ID: 0, CPUs: "0-3"}}, Workloads: []Workload{
-		{ID: "/home", State: StateAtHome}, {ID: "/held", State: StateHeld, Steps: []plan.Step{{}}},
-	}}
-	x := houseOf(&s, nil, nil, "host").Summary
-	if x.Workloads != 1 || x.AtHome != 1 || x.Waiting != 0 || x.LeftAlone != 1 || x.State != "at home" {
-		t.Errorf("%+v", x)
+// plain is a painter that draws every workload.
+type plain struct{}
+
+func (plain) House(s *Status, host *topology.Host, _ []plan.Event, name string) *House {
+	h := &House{Schema: "homenode-house/2", Time: s.Time, Host: name, Residents: plain{}.Residents(s, "", "").Residents}
+	h.Summary.Workloads = len(s.Workloads)
+	if host != nil && host.Measured != nil {
+		h.Machine.Latency = host.Measured.LatencyNs
 	}
-	s.Held, s.Workloads[0].State = true, StateHeld
-	x = houseOf(&s, nil, nil, "host").Summary
-	if x.Workloads != 2 || x.AtHome != 1 || x.State != "held" || !strings.Contains(x.Headline, "1 of 2 workloads") {
-		t.Errorf("all: %+v", x)
+	for i := range s.Nodes {
+		h.Nodes = append(h.Nodes, HouseNode{ID: s.Nodes[i].ID})
 	}
+	return h
 }
 
-// TestChangeMakesTheNext: a House with each HouseChange that follows is the House after it.
-func TestChangeMakesTheNext(t *testing.T) {
-	ctx := context.Background()
-	synctest.Test(t, func(t *testing.T) {
-		b := &hostOf{host: machine(t, "node:2(memory=4GiB) core:2")}
-		h := NewHouses(b, "host")
-		var have House
-		for i, work := range [][]Workload{
-			{{ID: "/a", Name: "a", Home: "0", State: StateMoving}, {ID: "/b", Name: "b", Home: "1", State: StateAtHome}},
-			{{ID: "/b", Name: "b", Home: "0", State: StateAtHome}, {ID: "/c", Name: "c", Home: "1", State: StateAtHome}},
-			{},
-			{{ID: "/a", Name: "a", Home: "0", State: StateFailed}},
-		} {
-			b.work = work
-			p, err := h.newest(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if i == 0 {
-				have = *p.house
-			} else {
-				var c HouseChange
-				if err := json.Unmarshal(p.change, &c); err != nil {
-					t.Fatal(err)
-				}
-				applied(&have, &c)
-			}
-			if !same(have, p.house) {
-				t.Errorf("%d: %s makes\n%+v, want\n%+v", i, p.change, have, *p.house)
-			}
-			time.Sleep(housePeriod)
-		}
-	})
+func (plain) Change(old, now *House) (c HouseChange, more bool) {
+	c = HouseChange{Seq: now.Seq, Time: now.Time, Summary: &now.Summary, Machine: &now.Machine, Residents: now.Residents}
+	before := *old
+	before.Seq, before.Time = now.Seq, now.Time
+	return c, !reflect.DeepEqual(&before, now)
 }
 
-// applied does what a viewer does with a change.
-func applied(h *House, c *HouseChange) {
-	h.Seq, h.Time = c.Seq, c.Time
-	if c.Summary != nil {
-		h.Summary = *c.Summary
-	}
-	for _, n := range c.Nodes {
-		for i := range h.Nodes {
-			if h.Nodes[i].ID == n.ID {
-				h.Nodes[i] = n
-			}
+func (plain) Residents(s *Status, text, _ string) Residents {
+	out := Residents{Schema: "homenode-residents/2", Residents: []Resident{}}
+	for i := range s.Workloads {
+		w := &s.Workloads[i]
+		if strings.Contains(w.Name, text) {
+			out.Residents = append(out.Residents, Resident{ID: string(w.ID), Name: w.Name, State: w.State, Why: w.Why})
 		}
 	}
-	all := map[string]Resident{}
-	for _, r := range h.Residents {
-		all[r.ID] = r
-	}
-	for _, r := range c.Residents {
-		all[r.ID] = r
-	}
-	for _, id := range c.Gone {
-		delete(all, id)
-	}
-	h.Residents = []Resident{}
-	for _, id := range []string{"/a", "/b", "/c"} {
-		if r, ok := all[id]; ok {
-			h.Residents = append(h.Residents, r)
-		}
-	}
+	out.Count = len(out.Residents)
+	return out
 }

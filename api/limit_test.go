@@ -150,8 +150,8 @@ func TestManyUIDsOfOneUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"user 1000 holds so many connections to homenode that 48 more were refused or closed. Others are answered; to help it, end the programs that hold them (ss -xp for the socket, ss -tp for the page)",
-		"user 33 holds so many connections to homenode that 16 more were refused or closed. Others are answered; to help it, end the programs that hold them (ss -xp for the socket, ss -tp for the page)",
+		"user 1000 holds so many connections to homenode that 48 more were refused or closed. Other clients are served; to recover, end the programs that hold the connections (ss -xp for the socket, ss -tp for the page)",
+		"user 33 holds so many connections to homenode that 16 more were refused or closed. Other clients are served; to recover, end the programs that hold the connections (ss -xp for the socket, ss -tp for the page)",
 	}
 	if !slices.Equal(st.Problems, want) {
 		t.Errorf("problems %q, want %q", st.Problems, want)

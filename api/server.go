@@ -23,7 +23,7 @@ import (
 type Access struct {
 	Group         int  // GID that may change things besides root; -1 for none
 	OthersMayRead bool // everyone else may look; otherwise they cannot connect
-	// Houses is what GET /v1/house answers with; nil makes one for the socket alone.
+	// Houses is what GET /v1/house answers with; without it there is no such request.
 	Houses *Houses
 	// Owner returns who is responsible for a process of a user, as the kernel told both when it
 	// connected; nil counts by user. It is asked before each connection and must answer soon.

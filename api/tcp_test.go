@@ -66,7 +66,7 @@ func overTCP(t testing.TB, b Backend, r Remote) string {
 		r.Page = fstest.MapFS{"index.html": {Data: []byte("<!doctype html>the page")}, "page.js": {Data: []byte("1")}}
 	}
 	if r.Houses == nil {
-		r.Houses = NewHouses(b, "host")
+		r.Houses = NewHouses(b, "host", plain{})
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	served := make(chan error)

@@ -18,7 +18,7 @@ func TestLinksSayWhatTheyWeighBy(t *testing.T) {
 		spec      *workload.Spec
 		why       string
 	}{
-		{0, &spec, "It weighs as 307 MiB/s: its vhost threads keep 0.60 CPUs busy with it, of 1.60 in all, and nothing counts its memory traffic."},
+		{0, &spec, "It weighs as 307 MiB/s: its vhost threads use 0.60 CPUs for it, of 1.60 in all; its memory traffic is not counted."},
 		{2000, &spec, ""},
 		{0, &workload.Spec{}, ""}, // told not to count
 	} {

@@ -87,7 +87,7 @@ func TestUndoWithoutDaemonThatIsKilled(t *testing.T) {
 			}
 			told, err := r.store.History(plan.EventQuery{})
 			if err != nil || !slices.ContainsFunc(told, func(e plan.Event) bool {
-				return strings.Contains(e.Text, "an interrupted undo of everything goes on")
+				return strings.Contains(e.Text, "an interrupted undo of everything continues")
 			}) {
 				t.Error("the history does not tell")
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/daemon/memory"
 	"github.com/homenode/homenode/docs"
+	"github.com/homenode/homenode/ui/house"
 )
 
 // described is the API as docs/openapi.json has it, with every object that an answer holds
@@ -99,7 +100,10 @@ func served(t testing.TB, m *machine, enforce bool) (*Daemon, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	beside(t, d.Run, func(ctx context.Context) error { return api.Serve(ctx, l, measured{d}, api.Access{Group: os.Getgid()}) })
+	pictures := api.NewHouses(measured{d}, "host", house.Painter{})
+	beside(t, d.Run, func(ctx context.Context) error {
+		return api.Serve(ctx, l, measured{d}, api.Access{Group: os.Getgid(), Houses: pictures})
+	})
 	return d, socket
 }
 

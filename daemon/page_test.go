@@ -21,6 +21,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/daemon/memory"
+	"github.com/homenode/homenode/ui/house"
 )
 
 // shown runs a daemon on n workloads, whose use of CPU changes at each look, and serves its page.
@@ -51,7 +52,7 @@ func shown(t *testing.T, n int, period time.Duration) (*Daemon, string) {
 		t.Fatal(err)
 	}
 	beside(t, d.Run, func(ctx context.Context) error {
-		return api.ServeTCP(ctx, l, d, api.Remote{Houses: api.NewHouses(d, "host")})
+		return api.ServeTCP(ctx, l, d, api.Remote{Houses: api.NewHouses(d, "host", house.Painter{})})
 	})
 	return d, l.Addr().String()
 }

@@ -28,7 +28,7 @@ func TestThreadsByNode(t *testing.T) {
 		o.PerThread = append(o.PerThread, workload.Thread{Process: 1, TID: 1 + i, CPUs: cpus})
 	}
 	got := v.withThreads(o, kept)
-	const want = "It is wider than a node: each thread is kept on one node of its home (1 thread on node 0 and 2 threads on node 1), so that what it uses comes to lie there."
+	const want = "It is wider than a node: each thread is kept on one node of its home (1 thread on node 0 and 2 threads on node 1), so that its memory ends up on that node."
 	if len(got) != 2 || got[1].String() != want || len(kept) != 1 {
 		t.Errorf("%v", got)
 	}

@@ -69,7 +69,7 @@ func TestWhatIf(t *testing.T) {
 		{api.WhatIf{Workload: "a"}, api.BadRequest, "want a spec, or"},
 		{api.WhatIf{Spec: "name: x", Workload: "a", To: topology.Nodes(0)}, api.BadRequest, "want a spec, or"},
 		{api.WhatIf{Spec: "name: x"}, api.BadRequest, "spec: line 1 column 5: workload \"x\": it has no cpus"},
-		{api.WhatIf{Spec: "{name: /a, cpus: 1}"}, api.BadRequest, "/a runs already; give the new workload another name"},
+		{api.WhatIf{Spec: "{name: /a, cpus: 1}"}, api.BadRequest, "/a is already running; give the new workload another name"},
 		{api.WhatIf{Spec: many.String()}, api.BadRequest, "spec: 33; want 32 workloads or fewer"},
 		{api.WhatIf{Workload: "nobody", To: topology.Nodes(0)}, api.NotFound, "nobody"},
 	} {

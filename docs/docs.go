@@ -1,4 +1,3 @@
-// Package docs holds what of the handbook the daemon serves.
 package docs
 
 import _ "embed"

@@ -17,6 +17,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/cli/tree"
 )
 
 // badCall is a command line that no command can do, with what it must say.
@@ -84,7 +85,7 @@ func TestBadInput(t *testing.T) {
 			own.Stdout, own.Stderr = &out, &errs
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // of a call that is taken by mistake and goes on
 			defer cancel()
-			status := cli.Main(ctx, &own, call.args)
+			status := tree.Main(ctx, &own, call.args)
 			if why := badAnswer(call, status, out.String(), errs.String()); why != "" {
 				t.Errorf("homenode %q: %s\nstatus %d\n%s%s", call.args, why, status, out.String(), errs.String())
 			}

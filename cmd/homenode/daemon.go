@@ -44,6 +44,7 @@ import (
 	"github.com/homenode/homenode/host/scx"
 	"github.com/homenode/homenode/host/store"
 	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/house"
 )
 
 // wallClock is the time of this machine.
@@ -157,7 +158,7 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 	if err != nil {
 		return nil, cli.Forbidden(err)
 	}
-	access.Houses = api.NewHouses(d, host)
+	access.Houses = api.NewHouses(d, host, house.Painter{})
 	remote, forget, err := listenTCP(&c, access, host)
 	if remote != nil {
 		remote.may.Local = found.Connection

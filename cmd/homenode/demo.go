@@ -20,6 +20,7 @@ import (
 	"github.com/homenode/homenode/host/flight"
 	"github.com/homenode/homenode/sim"
 	"github.com/homenode/homenode/ui/cli"
+	picture "github.com/homenode/homenode/ui/house"
 	"github.com/homenode/homenode/ui/web"
 )
 
@@ -123,7 +124,7 @@ func tellStory(ctx context.Context, o *cli.DemoOptions, place *cli.DemoPlace, vi
 	if err != nil {
 		return "", err
 	}
-	access.Houses = api.NewHouses(d, "demo")
+	access.Houses = api.NewHouses(d, "demo", picture.Painter{})
 	var remote *overTCP
 	if page != nil {
 		remote = &overTCP{page, api.Remote{Page: web.Files, Houses: access.Houses}}

@@ -21,6 +21,7 @@ import (
 	"github.com/homenode/homenode/daemon"
 	"github.com/homenode/homenode/sim"
 	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/cli/tree"
 )
 
 // eventually waits for something that comes by itself.
@@ -78,7 +79,7 @@ func TestDemo(t *testing.T) {
 	env := environment()
 	var out strings.Builder
 	env.Stdout = &out
-	if code := cli.Main(ctx, env, []string{"report", "--json", "--socket", place.Socket}); code != 0 {
+	if code := tree.Main(ctx, env, []string{"report", "--json", "--socket", place.Socket}); code != 0 {
 		t.Errorf("report: status %d", code)
 	}
 	var r report.Report
@@ -159,7 +160,7 @@ func TestRecord(t *testing.T) {
 	record := func(seed string) (all string) {
 		dir := t.TempDir()
 		e := &cli.Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: os.Stderr, Getenv: func(string) string { return "" }, Demo: demo}
-		if code := cli.Main(t.Context(), e, []string{"demo", "--seed", seed, "--record", dir}); code != 0 {
+		if code := tree.Main(t.Context(), e, []string{"demo", "--seed", seed, "--record", dir}); code != 0 {
 			t.Fatalf("exit status %d", code)
 		}
 		for _, name := range []string{"top.svg", "top-moving.svg"} {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/cli/tree"
 )
 
 // lesson is a command line of a page, and what the page says that it prints.
@@ -127,7 +128,7 @@ func TestFiveMinutes(t *testing.T) {
 		e := &cli.Env{Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" }, Version: version,
 			Local: local, Journal: journal, UndoRuns: undoRuns, UndoScopes: undoScopes}
 		args := strings.Fields(strings.ReplaceAll(l.line, "$S", place.Socket))
-		if code := cli.Main(ctx, e, args); code != 0 {
+		if code := tree.Main(ctx, e, args); code != 0 {
 			t.Errorf("%s: exit status %d: %s", l.line, code, &stderr)
 			continue
 		}

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode/core/measure"
-	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/cli/tree"
 )
 
 // jsonPage is docs/json.md, by heading and field, with what of it a script has seen.
@@ -47,7 +47,7 @@ func readJSONPage() (*jsonPage, error) {
 // checkJSON compares what a command printed with --json with what the page says of it.
 func checkJSON(ts *testscript.TestScript, args []string) {
 	p := ts.Value("json").(*jsonPage)
-	if c, _, err := cli.Command().Find(args); err == nil {
+	if c, _, err := tree.Command().Find(args); err == nil {
 		p.calls[c.CommandPath()] = true
 	}
 	d := json.NewDecoder(strings.NewReader(ts.ReadFile("stdout")))
@@ -144,7 +144,7 @@ func documented(ts *testscript.TestScript, neg bool, args []string) {
 			each(sub)
 		}
 	}
-	each(cli.Command())
+	each(tree.Command())
 	for heading := range p.objects {
 		if strings.Contains(heading, "/") && !p.schemas[heading] {
 			missing = append(missing, heading)

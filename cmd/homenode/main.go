@@ -17,6 +17,7 @@ import (
 	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/scope"
 	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/cli/tree"
 )
 
 // version is set by the Makefile.
@@ -56,7 +57,7 @@ func main() {
 	if term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stdout.Fd())) {
 		e.Key, e.Open = waitKey, openHere
 	}
-	code := cli.Main(ctx, e, os.Args[1:])
+	code := tree.Main(ctx, e, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

@@ -161,7 +161,7 @@ func TestOneUserOverTCP(t *testing.T) {
 	close(end)
 	flood.Wait()
 	out, code := d.run("status")
-	if code != 0 || !strings.Contains(out, fmt.Sprintf("user %d asks homenode more often than one party may", viewer)) {
+	if code != 0 || !strings.Contains(out, fmt.Sprintf("user %d exceeds the request limit of one client", viewer)) {
 		t.Errorf("status does not say who was refused: %d, %s", code, out)
 	}
 }

@@ -1,8 +1,3 @@
-// Command man writes homenode's manual pages into a folder: those of commands from the
-// same table that parses the command line, homenode.yaml(5) from docs/config.md. Pages of
-// commands that are no more are removed. docs/json.md, docs/openapi.json and the table of
-// docs/metrics.md are written from the source. The sample configuration of the packages is
-// written from docs/config.md, too. It runs in the root folder of the source.
 package main
 
 import (
@@ -15,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/homenode/homenode"
-	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/cli/tree"
 )
 
 // pageDate is not the date of writing: the same commands give the same pages.
@@ -44,7 +39,7 @@ func run(args []string) error {
 			return err
 		}
 	}
-	if err := write(args[0], cli.Command()); err != nil {
+	if err := write(args[0], tree.Command()); err != nil {
 		return err
 	}
 	if err := writeJSONPage(".", "docs/json.md"); err != nil {
@@ -96,19 +91,19 @@ func page(c *cobra.Command) string {
 		commands = append(commands, [2]string{sub.Name(), sub.Short + "."})
 		also = append(also, name(sub))
 	}
-	for _, f := range cli.Options(c) {
+	for _, f := range tree.Options(c) {
 		says := f.Usage
-		if d := cli.Default(f); d != "" {
+		if d := tree.Default(f); d != "" {
 			says += " (default " + d + ")"
 		}
-		options = append(options, [2]string{cli.OptionName(f), says})
+		options = append(options, [2]string{tree.OptionName(f), says})
 	}
 	rows(&b, "COMMANDS", commands)
 	rows(&b, "OPTIONS", options)
 	if c.HasExample() {
 		fmt.Fprintf(&b, ".SH EXAMPLES\n.EX\n%s\n.EE\n", text(c.Example))
 	}
-	for _, s := range cli.Sections(c) {
+	for _, s := range tree.Sections(c) {
 		rows(&b, s.Title, s.Rows)
 	}
 	if also != nil {

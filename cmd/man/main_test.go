@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/cli/tree"
 )
 
 // Every page has what an administrator looks for, no mark of the libraries, and is well formed.
@@ -40,11 +40,11 @@ func TestPages(t *testing.T) {
 			each(sub)
 		}
 	}
-	each(cli.Command())
-	if p := page(cli.Command()); !strings.Contains(p, `.SH "FILES"`) {
+	each(tree.Command())
+	if p := page(tree.Command()); !strings.Contains(p, `.SH "FILES"`) {
 		t.Error("no FILES")
 	}
-	daemon, _, err := cli.Command().Find([]string{"daemon"})
+	daemon, _, err := tree.Command().Find([]string{"daemon"})
 	if err != nil || !strings.Contains(page(daemon), `.SH "SIGNALS"`) {
 		t.Errorf("daemon: %v", err)
 	}

@@ -22,7 +22,7 @@ type Settings struct {
 	Factor   float64       `json:"factor"`   // gain over cost that a move must reach
 }
 
-// DefaultSettings are those of the daemon; each carries its argument.
+// DefaultSettings returns the settings of the daemon; each carries the argument for its value.
 func DefaultSettings() Settings {
 	return Settings{
 		Enabled: true,
@@ -40,7 +40,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Flight is a page move that is planned or under way.
+// Flight is a page move that is planned or in progress.
 type Flight struct {
 	Workload workload.ID      `json:"workload"`
 	To       topology.NodeSet `json:"to"`
@@ -48,8 +48,7 @@ type Flight struct {
 	PutOff words.Reason `json:"put_off,omitzero"`
 }
 
-// Input is all that a tick decides on, besides History. It is what the flight
-// recorder keeps.
+// Input is everything that a tick decides on, except History. The flight recorder keeps it.
 type Input struct {
 	At       time.Time        `json:"at"`
 	State    plan.State       `json:"state"`
@@ -65,13 +64,13 @@ type Input struct {
 	Traffic []int64 `json:"traffic,omitempty"`
 }
 
-// History is what one tick hands to the next.
+// History is the state that one tick passes to the next.
 type History struct {
 	Samples []Sample     `json:"samples,omitempty"` // oldest first; one window and the look before it
 	Changes []HomeChange `json:"changes,omitempty"` // oldest first; one hour, or the ban if that is longer
 }
 
-// Sample is what one tick saw, as far as later ones need it.
+// Sample is the part of one scan that later ticks need.
 type Sample struct {
 	At   time.Time      `json:"at"`
 	Busy []float64      `json:"busy"` // CPUs kept busy by online work, by node in the order of the host's
@@ -81,7 +80,7 @@ type Sample struct {
 	Traffic []int64 `json:"traffic,omitempty"`
 }
 
-// Use is what one workload used in one look.
+// Use is the resource use of one workload in one scan.
 type Use struct {
 	Workload  workload.ID `json:"id"`
 	CPUs      float64     `json:"cpus"`
@@ -93,7 +92,7 @@ type Use struct {
 	Known     time.Time   `json:"known,omitzero"`  // … and when they last had
 }
 
-// HomeChange is a change of home that was made.
+// HomeChange is a past change of home.
 type HomeChange struct {
 	Workload workload.ID      `json:"workload"`
 	From     topology.NodeSet `json:"from"`
@@ -101,8 +100,8 @@ type HomeChange struct {
 	At       time.Time        `json:"at"`
 }
 
-// Round leaves of what was seen what decisions go by: CPU use to a thousandth, no total of
-// CPU time and no window. Digits that say nothing are most of what is written of an Input.
+// Round drops the precision that no decision needs: it keeps CPU use to a thousandth, and removes
+// totals of CPU time and the window. Without it these digits would be most of a recorded Input.
 func Round(o workload.Observation) workload.Observation {
 	o.CPUUse = round3(o.CPUUse)
 	o.CPUTime = 0

@@ -10,11 +10,10 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Order is the change of home that an operator orders: the workload goes to the
-// best home within the nodes named, dedicated work too, if the ledger holds it
-// there and nobody else loses a home by it. Load, ban and cooldown do not count.
-// The decision is Placed, Kept (it has that home already), Refused or LeftAlone,
-// with the reasons; the plan is to be carried out when it is Placed.
+// Order computes the change of home that the user orders. The workload, dedicated work too, goes to
+// the best home within the given nodes, if the ledger has room there and no other workload loses
+// its home. Load, ban and cooldown do not count. The decision is Placed, Kept (it already has that
+// home), Refused or LeftAlone, with reasons; the plan applies only when it is Placed.
 func Order(in Input, id workload.ID, nodes topology.NodeSet) (plan.Plan, plan.Decision) {
 	first := place.Arrange(in.State, in.Subjects, in.Arrange)
 	refuse := func(why words.Reason) (plan.Plan, plan.Decision) {

@@ -12,9 +12,9 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Policies names what a log can be decided by: homenode with the settings of the
-// log, homes-kept without balancing, eager without caution (whatever gains more
-// than it costs, at once, again and back).
+// Policies lists the policies for replay: homenode with the settings of the log, homes-kept without
+// balancing, and eager, which takes every change whose gain exceeds its cost, at once and back
+// again.
 var Policies = []string{"homenode", "homes-kept", "eager"}
 
 func settingsFor(policy string, recorded Settings) (Settings, error) {
@@ -35,7 +35,7 @@ func settingsFor(policy string, recorded Settings) (Settings, error) {
 	return s, nil
 }
 
-// WhatIf is how one policy would have fared.
+// WhatIf is the result of one policy.
 type WhatIf struct {
 	Policy  string  `json:"policy"`    // name of the policy
 	Ticks   int     `json:"ticks"`     // looks at the host that were replayed
@@ -44,9 +44,9 @@ type WhatIf struct {
 	Lost    float64 `json:"lost_cpus"` // CPUs of work that waited, on average
 }
 
-// Compare lets policies decide on what was seen, each on the homes that it chose
-// itself. Loads are as recorded; work that a policy put elsewhere than it was
-// seen is taken to run and lie there. Lost is the model's figure, the mean over ticks.
+// Compare runs policies on recorded scans, each with the homes that it chose. Loads are as
+// recorded; if a policy placed work elsewhere, the model assumes that it runs and has its memory
+// there. Lost is the model's mean over ticks.
 type Compare struct {
 	policies []string
 	runs     []run
@@ -58,7 +58,7 @@ type run struct {
 	memory     History
 }
 
-// NewCompare begins a comparison.
+// NewCompare returns a comparison without ticks.
 func NewCompare(policies ...string) (*Compare, error) {
 	c := &Compare{policies: policies}
 	for _, p := range policies {
@@ -70,14 +70,14 @@ func NewCompare(policies ...string) (*Compare, error) {
 	return c, nil
 }
 
-// Add lets every policy decide on what a tick was decided on, and what it began with.
+// Add runs every policy on the input of one tick, with the history at its start.
 func (c *Compare) Add(in Input, before History) {
 	for i := range c.runs {
 		c.runs[i].add(in, before)
 	}
 }
 
-// Results is how the policies fared so far.
+// Results returns the result of each policy so far.
 func (c *Compare) Results() []WhatIf {
 	var out []WhatIf
 	for i := range c.runs {

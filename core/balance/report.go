@@ -8,7 +8,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Report is what balancing found at one look, what it chose, and what it did not choose.
+// Report is the result of balancing in one scan: findings, the choice, and rejected candidates.
 type Report struct {
 	Quiet    words.Reason `json:"quiet,omitzero"`     // why nothing is done; absent when something is
 	State    State        `json:"state"`              // outcome in a word or two; it changes only when the situation does
@@ -32,7 +32,7 @@ const (
 	Moves    State = "moves"
 )
 
-// Node is how busy one node is by the model, on average over the window.
+// Node is the load of one node by the model, averaged over the window.
 type Node struct {
 	ID        topology.NodeID `json:"id"`        // node ID of the kernel
 	CPUs      int             `json:"cpus"`      // CPUs for shared work
@@ -45,7 +45,7 @@ type Node struct {
 	Important bool            `json:"important"` // whether an important workload lives here
 }
 
-// TriggerKind is what is wrong.
+// TriggerKind is the kind of a problem.
 type TriggerKind string
 
 // Kinds of trigger.
@@ -57,7 +57,7 @@ const (
 	FarFromPartner    TriggerKind = "near" // far from a device or a helper it is to be near
 )
 
-// Trigger is something wrong, of a node or of a workload.
+// Trigger is a problem of a node or of a workload.
 type Trigger struct {
 	Kind     TriggerKind     `json:"kind"`               // what is wrong
 	Node     topology.NodeID `json:"node"`               // node that it is about; -1 for a workload
@@ -77,7 +77,7 @@ const (
 	Narrow       Kind = "narrow"         // fewer nodes of its home
 )
 
-// Candidate is a change that was weighed, or that a rule forbids.
+// Candidate is a change that balancing considered, or that a rule forbids.
 type Candidate struct {
 	Kind     Kind          `json:"kind"`              // kind of change
 	Changes  []Change      `json:"changes"`           // changes of home that belong together
@@ -100,7 +100,7 @@ type Change struct {
 	Bytes    int64            `json:"bytes"`    // bytes of its memory that lie off the new home
 }
 
-// Of are the triggers, candidates and choice that concern one workload.
+// Of returns the triggers, candidates and choice that concern one workload.
 func (r *Report) Of(id workload.ID) []Candidate {
 	var out []Candidate
 	add := func(c *Candidate) {

@@ -12,14 +12,14 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Outcome is what a tick decided.
+// Outcome is the decision of a tick.
 type Outcome struct {
 	Plan   plan.Plan `json:"plan"`
 	Report Report    `json:"report"`
 }
 
-// Tick is one round: first homes and steps by place.Arrange, then at most one
-// change of homes that hold. Same arguments, same outcome; it changes neither.
+// Tick decides once: first homes and steps by place.Arrange, then at most one change of home. Same
+// arguments, same outcome; it does not modify its arguments.
 func Tick(in Input, memory History) (Outcome, History) {
 	next := remember(&in, memory)
 	next.Changes = append(next.Changes, in.Ordered...)

@@ -24,7 +24,7 @@ func (d *decider) candidate(o *option) Candidate {
 	return c
 }
 
-// What names a change: "move /a from node 0 to node 1".
+// What returns the change in words: "move /a from node 0 to node 1".
 func (c *Candidate) What() words.Reason {
 	var parts []words.Reason
 	for _, x := range c.Changes {
@@ -37,7 +37,7 @@ func (c *Candidate) What() words.Reason {
 	return words.Because(words.Change, c.Kind, parts)
 }
 
-// Verdict is what is done, or why nothing is.
+// Verdict returns the action, or the reason against one.
 func (r *Report) Verdict() words.Reason {
 	if r.Chosen == nil {
 		return r.Quiet

@@ -1,7 +1,6 @@
-// Package control decides what follows from what: Next takes everything homenode
-// remembers of a host and one thing that happened, and returns what it remembers then
-// and what is to be done. The daemon only carries that out; the simulator, replay and
-// the tests with random sequences drive the same function.
+// Package control decides the reaction to every input: Next takes homenode's state of a host and
+// one input, and returns the new state and the effects. The daemon only carries them out; the
+// simulator, replay and the tests with random sequences use the same function.
 //
 //	scan, survey, request, result of an effect ──► Next ──► effects, replies, events, a batch to save
 //
@@ -13,4 +12,35 @@
 // It asks workload.Caps what can be done with a workload and never of what kind it is.
 //
 // No I/O, clock, goroutine or randomness belongs here: time comes with the Input.
+//
+// Invariant: A value that another program set is reported, left alone and not undone, even if it equals the value
+// that homenode wants of a kind that it would change later (TestForeignValueIsLeftAlone,
+// TestUndoLeavesAForeignValue). An entry of the journal knows its cgroup by the inode
+// (TestCgroupMadeAnewBeforeAStep).
+//
+// Invariant: No kind of workload is named. A workload has Caps, and a Source that knows it (TestLoopKnowsNoRuntime).
+//
+// Invariant: Every input can be replayed: the flight recorder keeps inputs and results, and a checkpoint holds the
+// whole State (TestReplayIsExact, TestCheckpointOfACheckpoint, TestAnythingInAnyOrder).
+//
+// Invariant: A party cannot take more than its ceiling by its own word: a name, a size or a request counts only
+// within it, unless the operator granted more (TestCeilingOfRequests, TestClaimsHaveACeiling, TestOneOwnerHoldsHalf).
+//
+// Invariant: The journal entry of a process goes only when every process that inherited its affinity has its own
+// entry (TestEntryOfTheDeadStaysWhileItIsInherited).
+//
+// Invariant: The source of a claimed workload is right about it; the ledger is right only about a change that
+// homenode has in progress. If two sources claim one cgroup, the first keeps it (TestTwoSourcesClaimOneCgroup).
+//
+// Invariant: One cgroup or process is changed, checked and restored under one ID at a time (TestUnderAnotherID).
+//
+// Invariant: Shells of terminals and young processes get no home because of their size: every command typed in them
+// would inherit it. The user can still name them (TestShellsOfTerminalsAreLeftAlone).
+//
+// Invariant: A trial cannot outlive its program: an arm stands only while the program renews it, and then everything
+// is restored (TestTrialIsLeft, TestOrdersEndTrials, TestKilledTrial).
+//
+// Invariant: In observe mode homenode changes nothing by itself. It carries out and journals explicit orders (host
+// prepare, vm limit, undo); orders that only the loop can carry out are refused
+// (TestObserveModeChangesNothingAndPredicts, TestChangeInObserveMode).
 package control

@@ -61,7 +61,7 @@ func TestHelperFollows(t *testing.T) {
 	if f.cpus("/nbd") != "" {
 		t.Errorf("after undo it may use %s", f.cpus("/nbd"))
 	}
-	if why := f.s.Following["/nbd"]; why.Follows || !strings.Contains(why.Why.String(), "undone") {
+	if why := f.s.Following["/nbd"]; why.Follows || !strings.Contains(why.Why.String(), "Undone") {
 		t.Errorf("after undo: %+v", why)
 	}
 }
@@ -111,7 +111,7 @@ func TestHelperThatStays(t *testing.T) {
 		{"large", func(*Settings) {}, func(f *fake) { f.works["/nbd"].obs.Memory[0].KiB = 12 << 20 }, "holds 12 GiB"},
 		{"of two nodes", func(*Settings) {}, func(f *fake) {
 			f.add("other", 1, 1<<20, 1)
-		}, "on no node together"},
+		}, "share no node"},
 	} {
 		f := storage(t, tt.then, tt.change)
 		f.byHand = true

@@ -129,7 +129,7 @@ func TestScheduler(t *testing.T) {
 	if f.loaded() != "" {
 		t.Error("it is not unloaded at once")
 	}
-	says("scheduler of scheduler: v1 → none, as before")
+	says("restored scheduler of scheduler: v1 → none")
 	f.scans(4)
 	for _, id := range []string{"/batch1", "/batch2"} {
 		before["cpuset.cpus "+id] = f.cpus(workload.ID(id))

@@ -99,7 +99,7 @@ func TestComposedRefused(t *testing.T) {
 	}{
 		{"{name: a, class: mixed, vcpus: 9, dedicated_vcpus: 0-7, memory: 1GiB}", words.CellNowhere, "Its cell 0 (vCPUs 0-8, 1 GiB) fits on no node: "},
 		{"{name: a, class: dedicated, vcpus: 3, memory: 3GiB, cells: [{vcpus: 0, memory: 1GiB}, {vcpus: 1, memory: 1GiB}, {vcpus: 2, memory: 1GiB}]}",
-			words.CellsNowhere, "Each of its 3 cells fits on some node, but not each on a node of its own."},
+			words.CellsNowhere, "Each of its 3 cells fits on some node, but they do not fit on different nodes."},
 	} {
 		c, err := ReadCatalogue(strings.NewReader("flavors: ["+tt.flavor+"]"), "f")
 		if err != nil {

@@ -77,7 +77,7 @@ func TestExactNodes(t *testing.T) {
 func TestOnlyNodes(t *testing.T) {
 	f := Flavor{Name: "f", Class: workload.Shared, VCPUs: 4, Memory: 4 << 20, OnlyNodes: topology.Nodes(1), SMT: workload.SMTPrefer, Emulator: Share, Importance: 50, Queues: 1}
 	r := room(t, eight())
-	if _, d := r.Place(&Order{Flavor: f, Name: "g", Nodes: topology.Nodes(0)}); d.Outcome != plan.Refused || d.Reasons[0].String() != "It was to be on node 0, and is for node 1 only." {
+	if _, d := r.Place(&Order{Flavor: f, Name: "g", Nodes: topology.Nodes(0)}); d.Outcome != plan.Refused || d.Reasons[0].String() != "It was ordered onto node 0, but may use only node 1." {
 		t.Errorf("elsewhere: %v", d.Reasons)
 	}
 	o := Order{Flavor: f, Name: "g"}

@@ -197,7 +197,7 @@ func TestNothingIsKnown(t *testing.T) {
 	h := synthetic(t, published)
 	facts := Read(fstest.MapFS{}, h, HostSlices, nil)
 	for _, f := range Judge(h, &facts, &Want{Reserve: topology.CPUs(0, 1, 40, 41)}) {
-		if f.Severity != measure.Info && f.Subject != "reserved CPUs" || f.Severity == measure.Info && !strings.Contains(f.Says, "not known") {
+		if f.Severity != measure.Info && f.Subject != "reserved CPUs" || f.Severity == measure.Info && !strings.Contains(f.Says, "unknown") {
 			t.Errorf("%+v", f)
 		}
 	}

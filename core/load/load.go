@@ -54,7 +54,7 @@ const (
 	suggestedHurt = 80 // it is kept from running
 )
 
-// Load is what is known of the load of one workload.
+// Load is the kind of load of one workload, with its samples.
 type Load struct {
 	Kind       Kind      `json:"kind,omitempty"`
 	Importance int       `json:"importance,omitempty"` // that is suggested; 0 for none
@@ -62,7 +62,7 @@ type Load struct {
 	Since      time.Time `json:"since,omitzero"`       // … and since when
 }
 
-// Look is what is known after one more look, at a time.
+// Look returns the load after one more sample, taken at a given time.
 func (l Load) Look(o *workload.Observation, at time.Time) Load {
 	seen := l.kind(o)
 	if seen != l.Seen || l.Since.IsZero() || at.Before(l.Since) {
@@ -112,7 +112,7 @@ func (l *Load) kind(o *workload.Observation) Kind {
 	return Unknown
 }
 
-// Why is the kind in words and numbers; none for an unknown one.
+// Why returns the reason of the kind, with figures; no reason for an unknown kind.
 func (l *Load) Why(o *workload.Observation) words.Reason {
 	s := &o.Slices
 	ms := float64(s.Mean) / float64(time.Millisecond)

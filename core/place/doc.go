@@ -36,4 +36,14 @@
 // even split is the worst of all splits.
 //
 // Not in here: reading the machine, applying steps, and the clock.
+//
+// Invariant: Shared work that fits on one node gets one node. It is split for memory, for more vCPUs than any node
+// has CPUs, or for measured waiting; never because of the bookings of others (TestWhatFitsANodeIsNotSplit).
+//
+// Invariant: CPUs that go offline take no CPUs from other dedicated work. Dedicated work keeps its online CPUs until
+// it fits elsewhere completely, or until the CPUs are back (TestOfflineCPUsTakeNoOthers).
+//
+// Invariant: A workload with its own memory policy never gets a narrower cpuset.mems: the kernel would rewrite the
+// policy (mpol_rebind_policy, mm/mempolicy.c), and a wider set does not restore it. Its pages move instead
+// (TestArrange).
 package place

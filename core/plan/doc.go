@@ -10,4 +10,7 @@
 // all decisions of one plan.
 //
 // Not in here: how a placement is found, and how a step is carried out.
+//
+// Invariant: A setting is homenode's only while it reads as homenode wrote it (Entry.Ours). A value that another
+// program set later is theirs: reported, left alone, not undone (TestOurs).
 package plan

@@ -160,9 +160,9 @@ func ParseProcessPath(path string) (workload.Process, error) {
 	return p, nil
 }
 
-// ErrForeign is wrapped when a setting is not put back because somebody else has set
+// ErrForeign is wrapped when a setting is not restored because another program has set
 // it since: see Entry.Ours.
-var ErrForeign = errors.New("set by somebody else since")
+var ErrForeign = errors.New("set by another program since")
 
 // ErrNoAnswer is wrapped when a call did not come back in its time.
 var ErrNoAnswer = errors.New("does not answer")

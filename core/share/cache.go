@@ -8,29 +8,28 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// CacheID names the group of resctrl that batch work has where workloads are named: in
-// steps, the journal, and undo.
+// CacheID is the workload ID of batch work's resctrl group in steps, the journal, and undo.
 const CacheID workload.ID = "resctrl"
 
 // CacheGroup is the name of that group, below /sys/fs/resctrl.
 const CacheGroup = "homenode-batch"
 
-// CacheLimit is how much of the last-level caches, and of what its cores may ask of memory, batch
-// work has: percent; 0 limits nothing.
+// CacheLimit is batch work's part of the last-level caches, and its cores' part of memory
+// bandwidth, in percent; 0 is no limit.
 type CacheLimit struct {
 	Cache     int `json:"cache,omitempty"`
 	Bandwidth int `json:"bandwidth,omitempty"`
 }
 
-// None reports whether nothing is limited.
+// None reports whether there is no limit.
 func (l CacheLimit) None() bool { return l == CacheLimit{} }
 
-// String is the limit as a step has it: "cache=30% bandwidth=0%".
+// String returns the limit as steps have it: "cache=30% bandwidth=0%".
 func (l CacheLimit) String() string { return fmt.Sprintf(cacheLimit, l.Cache, l.Bandwidth) }
 
 const cacheLimit = "cache=%d%% bandwidth=%d%%"
 
-// ParseCacheLimit reads what String wrote.
+// ParseCacheLimit parses the format of String.
 func ParseCacheLimit(text string) (l CacheLimit, err error) {
 	_, err = fmt.Sscanf(text, cacheLimit, &l.Cache, &l.Bandwidth)
 	if err != nil || l.String() != text || l.Cache < 0 || l.Cache > 100 || l.Bandwidth < 0 || l.Bandwidth > 100 {
@@ -44,16 +43,16 @@ const (
 	cacheStep                  = 5     // percent that are given back in a round, at most
 )
 
-// CacheState is what batch work has now, and since when.
+// CacheState is batch work's current limit, and the time of its last change.
 type CacheState struct {
 	At   time.Time  `json:"at,omitzero"` // of the newest round
 	Now  CacheLimit `json:"now,omitzero"`
 	Hurt bool       `json:"hurt,omitempty"`
 }
 
-// Next is the limit after another look, rounds of SampleEvery: half of it is taken at once, and in
-// each round again, while somebody important is hurt; else 5 points are given back in a round, up to
-// most. (The shape of openEuler rubik's dynCache.) Where adapts is false the limit is most.
+// Next returns the limit after another scan. It halves the limit at once, and again every
+// SampleEvery, while an important workload is hurt; otherwise it adds 5 points every SampleEvery,
+// up to most. (openEuler rubik's dynCache works this way.) If adapts is false, the limit is most.
 func (s CacheState) Next(at time.Time, most CacheLimit, hurt, adapts bool) CacheState {
 	now := CacheState{At: at, Now: most, Hurt: hurt}
 	if !adapts || (s.At.IsZero() && !hurt) {
@@ -83,9 +82,9 @@ func (s CacheState) Next(at time.Time, most CacheLimit, hurt, adapts bool) Cache
 	return now
 }
 
-// CacheMask is the ways of a cache that a part of it is, in percent: contiguous, on the low side of
-// all (info/L3/cbm_mask), off those that devices fill too (shareable_bits) as far as there are
-// others, and at least so many (min_cbm_bits). 0 where there is no such mask.
+// CacheMask returns the mask for a percentage of a cache's ways: contiguous, on the low side of all
+// (info/L3/cbm_mask), without the ways that devices fill (shareable_bits) if there are others, and
+// with at least min_cbm_bits ways. It returns 0 if there is no such mask.
 func CacheMask(all, shared uint64, least, percent int) uint64 {
 	if all == 0 || least < 0 {
 		return 0
@@ -105,8 +104,8 @@ func CacheMask(all, shared uint64, least, percent int) uint64 {
 	return mask << from
 }
 
-// CacheThrottle is a part of the memory bandwidth as resctrl takes it: percent in steps
-// (bandwidth_gran), rounded up as the kernel does it, at least least (min_bandwidth), 100 at most.
+// CacheThrottle rounds a percentage of memory bandwidth for resctrl: to steps of bandwidth_gran,
+// upwards as the kernel does, from least (min_bandwidth) to 100.
 func CacheThrottle(least, step, percent int) int {
 	step = max(1, step)
 	v := max(percent, least, 1)

@@ -1,42 +1,38 @@
-// Package share decides how many CPUs of each NUMA node batch work may use now, so that
-// online work does not feel it.
+// Package share decides how many CPUs of each NUMA node batch work may use now, without slowing
+// online work down.
 //
-// Words: the pool of a node is its CPUs that no dedicated work and not the host holds. What
-// batch work is given are whole cores of it, so that no SMT sibling of one runs online
-// work while there is another CPU for that: the base layer cannot keep online work off, for
-// only a scheduler can.
+// Words: the pool of a node is its CPUs without dedicated work and without the host's CPUs. Batch
+// work gets whole cores of the pool, so that online work can avoid the SMT siblings of batch work.
+// CPU sets cannot keep online work off these cores; only a scheduler can.
 //
-// In every round, for each node:
+// At every scan, for each node:
 //
 //	allowance = pool × target − online use − system use
 //	room      = pool − online use − system use − CPUs kept idle
 //
-// The first is a wish and is met on average; the second bounds what is given in each look, as
-// PerfIso does (USENIX ATC 2018, "blind isolation"): a service that wakes finds an idle CPU. The
-// allowance is that of Koordinator's CPU suppress.
+// The allowance is met on average, as Koordinator's CPU suppress does. The room is an upper bound
+// at each scan, as in PerfIso (USENIX ATC 2018, "blind isolation"): a service that wakes up finds
+// an idle CPU.
 //
-// Less is given at once where online work has changed, that is by more than the allowance goes
-// up and down by itself (look); what is smaller is followed on average. More is given when there
-// was room for it the whole of a while, at most a tenth of the pool in a round. From less it
-// turns to more once a minute on average, so that nothing swings, and ever more seldom where
-// important work waits each time (NodeState.Hold). A little more must wait until a minute has
-// passed for each turn before; a tenth of the pool or more, as after a spike of online work, may
-// be one turn ahead of that.
+// Less, at once: when the allowance falls by more than its usual variation (look). Smaller changes
+// are followed on average.
 //
-// The budget is met by whole cores (cover). Where a core is a large part of a node, batch work
-// has the cores that the budget needs and all of it together is limited to the budget (level):
-// each cgroup that wants more than its part has the same limit, as the kernel shares among
-// cgroups of one weight, and what uses less has none. A limit is of a cgroup and not of a node,
-// so that the kernel decides where work that may run on several nodes uses it: the host meets
-// its target, a node to about a core.
+// More, slowly: after a while with room, at most a tenth of the pool per scan. The direction turns
+// from less to more once a minute on average, so that nothing swings, and less often while
+// important work waits each time (NodeState.Hold). A small addition waits a minute for each earlier
+// turn; a tenth of the pool or more, as after a spike of online work, may be one turn early.
 //
-// A core is the least that is given, of which batch work may keep a fiftieth of the pool busy,
-// so that it gets on. Who is important and waits for a CPU all the same has cores taken back
-// until it does not; when no more than the least is left, batch workloads are frozen, one by
-// one, in the order of Squeeze, and let go in the reverse order.
-// Nothing is ever killed.
+// The budget is met by whole cores (cover). Where a core is a large part of a node, batch work gets
+// the cores that the budget needs, and a limit keeps all of it within the budget (level): cgroups
+// that want more than their part get the same limit, as the kernel divides CPU time among cgroups of
+// one weight; the others get none. A limit belongs to a cgroup, not to a node, so the kernel decides
+// where work uses it: the host meets its target, and each node to about a core.
 //
-// The package holds no figure of a workload that it was not handed, and writes nothing:
-// core/control makes steps of what it says. What a scheduler of its own (sched_ext) would
-// be told is in Outcome too: the budget of each node and the CPUs to keep idle.
+// The minimum is a core, of which batch work may keep a fiftieth of the pool busy. While important
+// work waits for a CPU, batch work loses cores. At the minimum, batch workloads are frozen one by
+// one, in the order of Squeeze, and thawed in the reverse order. No workload is ever killed.
+//
+// The package has no figures other than its input, and writes nothing: core/control makes the
+// steps. Outcome also has the input of a scheduler (sched_ext): the budget of each node and the CPUs
+// to keep idle.
 package share

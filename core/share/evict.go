@@ -7,8 +7,8 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Asking is whose managers are asked to stop batch work, or to run it elsewhere, because
-// squeezing it is not enough.
+// Asking records the requests to stop batch work or to run it elsewhere, made when squeezing is not
+// enough.
 type Asking struct {
 	Pressed time.Time `json:"pressed,omitzero"` // since when somebody important waits though batch work has the least that it may
 	Asked   []Frozen  `json:"asked,omitempty"`  // the newest last; Since is when
@@ -68,7 +68,7 @@ func (s *State) askFor(f Frozen) {
 	s.Asking.Asked = append(slices.DeleteFunc(s.Asking.Asked, same), f)
 }
 
-// Of is when the manager of a workload was asked, and for whom; nil when it was not.
+// Of returns the request for a workload: its time and the important workload; nil without one.
 func (a *Asking) Of(id workload.ID) *Frozen {
 	if k := slices.IndexFunc(a.Asked, func(f Frozen) bool { return f.Workload == id }); k >= 0 {
 		return &a.Asked[k]

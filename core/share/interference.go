@@ -27,8 +27,8 @@ import (
 // SampleEvery is the time between two samples.
 const SampleEvery = 10 * time.Second
 
-// Due reports whether a sample is to be taken at a time, after the last: when another ten
-// seconds of the clock have begun, so that all who ask, ask at the same looks.
+// Due reports whether a sample is due: whether another ten seconds of the clock have started since
+// the last one. So all callers sample in the same scans.
 func Due(at, last time.Time) bool { return !at.Truncate(SampleEvery).Equal(last.Truncate(SampleEvery)) }
 
 const (
@@ -62,7 +62,7 @@ const (
 	leastCutUse = 0.1              // CPUs; what uses less hurts nobody
 )
 
-// Watch is one workload in one look, as far as who hurts whom goes.
+// Watch is one workload in one scan, with its signals of interference.
 type Watch struct {
 	ID         workload.ID
 	As         string // who it is: another one under the same ID begins anew
@@ -76,7 +76,7 @@ type Watch struct {
 	Held     bool            // a limit of its own held it back: what is seen of it says nothing
 }
 
-// Interference is what is remembered of who hurts whom.
+// Interference is the memory of interference: victims, suspects and blames.
 type Interference struct {
 	At       time.Time `json:"at,omitzero"`        // of the newest sample
 	Victims  []Victim  `json:"victims,omitempty"`  // rising by ID
@@ -84,7 +84,7 @@ type Interference struct {
 	Blames   []Blame   `json:"blames,omitempty"`   // the newest last
 }
 
-// Victim is somebody who must not be hurt.
+// Victim is an important workload, with its baseline and samples.
 type Victim struct {
 	ID         workload.ID       `json:"id"`
 	As         string            `json:"as"`
@@ -99,7 +99,7 @@ type Victim struct {
 	HurtFor    int               `json:"hurt_for,omitempty"` // samples
 }
 
-// Suspect is what runs beside.
+// Suspect is a workload that may hurt a victim.
 type Suspect struct {
 	ID         workload.ID   `json:"id"`
 	As         string        `json:"as"`
@@ -109,7 +109,7 @@ type Suspect struct {
 	Use        []float64     `json:"use,omitempty"` // CPUs, by sample as those of a Victim; -1 unknown
 }
 
-// UnmarshalJSON reads also what versions before 0.2 wrote, which said offline for batch.
+// UnmarshalJSON also reads the format before version 0.2, which has offline for batch.
 func (s *Suspect) UnmarshalJSON(text []byte) error {
 	type plain Suspect
 	x := struct {
@@ -121,8 +121,8 @@ func (s *Suspect) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Blame is a batch workload that was found to hurt somebody. It is cut until Until, and
-// remembered for a while.
+// Blame is a batch workload that hurts a victim. It is limited until Until, and remembered for a
+// while.
 type Blame struct {
 	Offender workload.ID     `json:"offender"`
 	Victim   workload.ID     `json:"victim"`
@@ -137,11 +137,11 @@ type Blame struct {
 	Cleared  bool            `json:"cleared,omitempty"`
 }
 
-// Active reports whether the offender is cut at a time.
+// Active reports whether the offender is limited at a given time.
 func (b *Blame) Active(at time.Time) bool { return !b.Cleared && at.Before(b.Until) }
 
-// Look is what is known after another look. It changes nothing that it is handed. maxWait is
-// the share of time that waiting is harmless.
+// Look returns the memory after another scan, and modifies no argument. maxWait is the harmless
+// share of waiting time, 0 to 1.
 func (s Interference) Look(at time.Time, all []Watch, maxWait float64) Interference {
 	if !Due(at, s.At) {
 		return s
@@ -312,10 +312,10 @@ func sum(all []float64) (out float64) {
 	return out
 }
 
-// Score is how much of the harm of a victim a suspect explains, -1 to 1, and of how many
-// samples: the formula of section 4.2. Each sample weighs as much as of the suspect's CPU
-// time is in it; above the limit it speaks against it, below for it. rises: it used more CPU
-// while the victim was hurt than while not.
+// Score returns the correlation of a suspect with the harm of the victim, -1 to 1, and the number
+// of samples (section 4.2 of the paper). Each sample is weighted by the suspect's share of CPU
+// time; above the limit it counts against the suspect, below for it. rises reports whether the
+// suspect used more CPU while the victim was hurt.
 func (v *Victim) Score(x *Suspect) (score float64, samples int, rises bool) {
 	n := min(len(v.Samples), len(x.Use))
 	values, uses := v.Samples[len(v.Samples)-n:], x.Use[len(x.Use)-n:]
@@ -365,7 +365,7 @@ func fit(a, b []float64) float64 {
 	return 0
 }
 
-// Found is the suspect that most explains the harm of a victim.
+// Found is the suspect with the highest score for a victim.
 type Found struct {
 	Suspect
 	Score   float64
@@ -388,8 +388,8 @@ func (s *Interference) worst(v *Victim, may func(*Suspect) bool) *Found {
 	return out
 }
 
-// Offender is who hurts a victim most now: batch work, else work that matters less than it.
-// nil when it is not hurt, or nothing explains it.
+// Offender returns the most likely cause of a victim's harm: batch work first, then less important
+// work. It returns nil when the victim is not hurt, or no suspect explains the harm.
 func (s *Interference) Offender(v *Victim) *Found {
 	if !v.Hurt {
 		return nil
@@ -439,13 +439,12 @@ func (s *Interference) blame(v *Victim) {
 	}
 }
 
-// Proven reports whether a workload was found to hurt somebody lately, and nothing has
-// cleared it since.
+// Proven reports whether a workload hurt a victim recently and was not cleared since.
 func (s *Interference) Proven(id workload.ID) bool {
 	return slices.ContainsFunc(s.Blames, func(b Blame) bool { return b.Offender == id && b.Proven && !b.Cleared })
 }
 
-// Cut is the blame by which a workload is cut at a time, the newest; nil when it is not.
+// Cut returns the newest active blame of a workload; nil without one.
 func (s *Interference) Cut(id workload.ID, at time.Time) *Blame {
 	for i := range slices.Backward(s.Blames) {
 		if b := &s.Blames[i]; b.Offender == id && b.Active(at) {
@@ -455,7 +454,7 @@ func (s *Interference) Cut(id workload.ID, at time.Time) *Blame {
 	return nil
 }
 
-// Narrow leaves those that are cut one core of each node.
+// Narrow limits each blamed workload to one core of each node.
 func (s *Interference) Narrow(in *Input, out *Outcome) {
 	var floors topology.CPUSet
 	for i := range in.Nodes {
@@ -477,7 +476,7 @@ func (s *Interference) Narrow(in *Input, out *Outcome) {
 	}
 }
 
-// Harm is how one important workload fares, and who hurts it.
+// Harm is the state of one important workload and its most likely offender.
 type Harm struct {
 	Workload  workload.ID
 	Signal    workload.Source // CPI, PSI or Schedstat; "" when nothing tells
@@ -493,7 +492,7 @@ type Harm struct {
 	Why       []words.Reason
 }
 
-// Harms is how every important workload fares, rising by ID.
+// Harms returns the state of all important workloads, by rising ID.
 func (s *Interference) Harms() []Harm {
 	out := make([]Harm, 0, len(s.Victims))
 	for i := range s.Victims {
@@ -567,7 +566,7 @@ func (s *Interference) told(b *Blame, cut words.Code, who string) words.Reason {
 	return words.Because(cut, who, s.At.Sub(b.Until))
 }
 
-// Hurts is whom a batch workload was found to hurt, in words.
+// Hurts returns the victims of a batch workload, in words.
 func (s *Interference) Hurts(id workload.ID) []words.Reason {
 	var out []words.Reason
 	for i := range s.Blames {

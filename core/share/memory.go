@@ -9,8 +9,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Base is what beside CPU sets is set of batch and of important work. The zero value is
-// nothing of it.
+// Base is the configuration of all settings other than CPU sets. The zero value sets nothing.
 type Base struct {
 	Memory   float64    `json:"memory,omitempty"`    // of the memory of a node, how much may be in use, 0 to 1; 0 limits nothing
 	Protect  bool       `json:"protect,omitempty"`   // memory.low of important work is what it holds
@@ -20,14 +19,14 @@ type Base struct {
 	IO       []IOMax    `json:"io,omitempty"`        // what all batch work together may do, rising by Device
 }
 
-// IOMax is what all batch work together may do of one block device a second; 0 is no limit.
+// IOMax limits all batch work together at one block device, per second; 0 is no limit.
 type IOMax struct {
 	Device              string // MAJOR:MINOR
 	Read, Write         int64  // bytes
 	ReadIOPS, WriteIOPS int64
 }
 
-// MemoryNode is the memory of one node and who has it.
+// MemoryNode is the memory of one node, by user.
 type MemoryNode struct {
 	ID       topology.NodeID
 	Capacity topology.KiB
@@ -42,7 +41,7 @@ type Holder struct {
 	Now topology.KiB          // its limit as homenode set it; 0 for none
 }
 
-// MemoryInput is one look at who holds memory.
+// MemoryInput is the use of memory in one scan.
 type MemoryInput struct {
 	Nodes  []MemoryNode // rising by ID
 	Work   []Holder     // rising by ID
@@ -52,7 +51,7 @@ type MemoryInput struct {
 	Stalled float64
 }
 
-// MemoryLimit is what one batch workload may hold.
+// MemoryLimit is the memory limit of one batch workload.
 type MemoryLimit struct {
 	Workload workload.ID
 	High     topology.KiB // whole MiB
@@ -88,10 +87,10 @@ func MemoryBudget(n *MemoryNode, target float64) topology.KiB {
 	return max(0, topology.KiB(float64(n.Capacity)*(target-freeMemory))-n.Online-n.System)
 }
 
-// Memory is the limit of each batch workload: what it holds, and an equal part of what the
-// budgets leave; where a node is over its budget, its part of that. It shrinks by a tenth of
-// what the workload holds at most, and grows by a tenth of the limit, in a round; while the
-// host stalls it shrinks by a fiftieth and does not grow.
+// Memory computes the limit of each batch workload: its current use and an equal part of the rest
+// of the budgets; on a node over budget, its part of the budget. Per scan a limit falls by at most
+// a tenth of the use, and grows by at most a tenth of the limit; while the host stalls it falls by
+// a fiftieth and does not grow.
 func Memory(in MemoryInput) []MemoryLimit {
 	want := make([]float64, len(in.Work))
 	held := make([]topology.KiB, len(in.Work))
@@ -139,8 +138,8 @@ func Memory(in MemoryInput) []MemoryLimit {
 	return out
 }
 
-// IOPart is the part of each of so many workloads in what all of them together may do, as
-// io.max reads (cgroup-v2.rst), the devices with "; " between; "" for no limit.
+// IOPart returns the equal part of each workload in the limit of all, in the format of io.max
+// (cgroup-v2.rst), with devices separated by "; "; "" for no limit.
 func IOPart(all []IOMax, among int) string {
 	var out []string
 	for i := range all {

@@ -10,11 +10,11 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// SchedulerID names the kernel's scheduler for batch work where workloads are named: in
-// steps, the journal, and undo.
+// SchedulerID is the workload ID of the kernel's scheduler for batch work in steps, the journal,
+// and undo.
 const SchedulerID workload.ID = "scheduler"
 
-// SchedulerSeen is what one look found of the kernel's scheduler for batch work.
+// SchedulerSeen is the state of the kernel's scheduler for batch work in one scan.
 type SchedulerSeen struct {
 	Unable     words.Reason `json:"unable,omitzero"`      // why this kernel takes none; none when it does
 	Generation string       `json:"generation,omitempty"` // of the kernel's interface for it
@@ -30,13 +30,13 @@ type SchedulerSeen struct {
 	Gap time.Duration `json:"gap,omitempty"`
 }
 
-// Counter is one figure of the scheduler.
+// Counter is one counter of the scheduler.
 type Counter struct {
 	Name  string `json:"name"`  // name of the counter; does not change between versions
 	Value uint64 `json:"value"` // value since the scheduler was loaded
 }
 
-// EndKind is who or what ended the scheduler.
+// EndKind is the cause of the scheduler's end.
 type EndKind string
 
 // Ends.
@@ -49,7 +49,7 @@ const (
 	EndRefused EndKind = "refused"      // the kernel did not take it: it never ran
 )
 
-// SchedulerEnd is how the scheduler ended.
+// SchedulerEnd is the end of the scheduler: its cause and message.
 type SchedulerEnd struct {
 	Kind EndKind `json:"kind"`           // who or what ended it: stalled (the kernel's watchdog), sysrq, error, hotplug, unregistered, or refused (the kernel did not take it)
 	Text string  `json:"text,omitempty"` // what the kernel says
@@ -62,20 +62,20 @@ func (e *SchedulerEnd) String() string {
 	return string(e.Kind) + ": " + e.Text
 }
 
-// SchedulerConfig is what the scheduler goes by.
+// SchedulerConfig is the input of the scheduler in the kernel.
 type SchedulerConfig struct {
 	Nodes  []SchedulerNode  `json:"nodes"`            // rising by node
 	Groups []SchedulerGroup `json:"groups,omitempty"` // rising by cgroup; all others are of the tier normal
 }
 
-// SchedulerNode is one node's part of it.
+// SchedulerNode is the part of one node in a SchedulerConfig.
 type SchedulerNode struct {
 	Node topology.NodeID `json:"node"`
 	CPUs float64         `json:"cpus"` // that batch work may keep busy
 	Idle int             `json:"idle"` // CPUs that stay idle
 }
 
-// SchedulerGroup is a cgroup, with all below it.
+// SchedulerGroup is a cgroup with all cgroups below it.
 type SchedulerGroup struct {
 	Cgroup string           `json:"cgroup"` // path below the cgroup root
 	Object uint64           `json:"object"` // its inode; 0 when not known
@@ -83,16 +83,16 @@ type SchedulerGroup struct {
 	Nodes  topology.NodeSet `json:"nodes,omitzero"` // nodes that it may run on; of the tier batch
 }
 
-// Equal reports whether two say the same.
+// Equal reports whether two configurations have the same values.
 func (c *SchedulerConfig) Equal(other *SchedulerConfig) bool {
 	return slices.Equal(c.Nodes, other.Nodes) && slices.EqualFunc(c.Groups, other.Groups, func(a, b SchedulerGroup) bool {
 		return a.Cgroup == b.Cgroup && a.Object == b.Object && a.Tier == b.Tier && a.Nodes.Equal(b.Nodes)
 	})
 }
 
-// Bound keeps so many groups, and returns the cgroups of the others, rising. What bounds batch work
-// goes first, then what it keeps off. Ordinary users may make as many as they like: theirs come after
-// both, and of each user as many as of the next.
+// Bound keeps at most a given number of groups, and returns the cgroups of the others, rising.
+// Batch groups come first, then online-strict and online ones. Cgroups of ordinary users, who can
+// make any number, come last, equally many of each user.
 func (c *SchedulerConfig) Bound(most int) (without []string) {
 	if most <= 0 || len(c.Groups) <= most {
 		return nil
@@ -123,7 +123,7 @@ func (c *SchedulerConfig) Bound(most int) (without []string) {
 	return without
 }
 
-// SchedulerInput is what is known when it is decided what becomes of the scheduler.
+// SchedulerInput is everything that a decision about the scheduler depends on.
 type SchedulerInput struct {
 	At     time.Time
 	Not    words.Reason // why none is wanted; none when one is
@@ -135,7 +135,7 @@ type SchedulerInput struct {
 	Seen   SchedulerSeen
 }
 
-// SchedulerState is what is remembered of it, over restarts of the daemon too.
+// SchedulerState is the memory about the scheduler; it outlives the daemon.
 type SchedulerState struct {
 	Runs     string        `json:"runs,omitempty"`     // version that ran at the newest look
 	Since    time.Time     `json:"since,omitzero"`     // since when
@@ -152,7 +152,7 @@ type SchedulerState struct {
 	Why      words.Reason  `json:"why,omitzero"`       // why it runs, or not
 }
 
-// Trial is the probation of a version that took the place of another.
+// Trial is the probation of a version that replaced another.
 type Trial struct {
 	From   string        `json:"from"`           // version before
 	To     string        `json:"to"`             // version after
@@ -167,7 +167,7 @@ type Trial struct {
 	Why    words.Reason  `json:"why,omitzero"`   // why not
 }
 
-// SchedulerVerb is what is to be done with the scheduler.
+// SchedulerVerb is an action on the scheduler.
 type SchedulerVerb string
 
 // What may be done.
@@ -210,8 +210,8 @@ const (
 	moreWait = 0.02
 )
 
-// DecideScheduler is what is to be done with the kernel's scheduler, and what is to be
-// remembered. It changes nothing that it is handed. Nothing must be under way.
+// DecideScheduler returns the next action on the kernel's scheduler, and the new state. It modifies
+// no argument. No earlier action may be in progress.
 func DecideScheduler(in SchedulerInput, was SchedulerState) (SchedulerDo, SchedulerState) {
 	now := was.after(in.At)
 	seen := &in.Seen
@@ -353,7 +353,7 @@ func (s *SchedulerState) ended(at time.Time, end *SchedulerEnd) {
 	s.Failures++
 }
 
-// Took is the state after it was loaded, or took the place of another.
+// Took returns the state after the scheduler was loaded, or replaced another version.
 func (s SchedulerState) Took(at time.Time, do SchedulerDo, in SchedulerInput) SchedulerState {
 	s = s.after(at)
 	from := s.Runs
@@ -369,7 +369,7 @@ func (s SchedulerState) Took(at time.Time, do SchedulerDo, in SchedulerInput) Sc
 	return s
 }
 
-// Refused is the state after it could not be loaded.
+// Refused returns the state after a failed load.
 func (s SchedulerState) Refused(at time.Time, do SchedulerDo, text string, newest string) SchedulerState {
 	s = s.after(at)
 	if do.Verb == Replace && s.Trial == nil { // the one before runs on
@@ -388,7 +388,7 @@ func (s SchedulerState) Refused(at time.Time, do SchedulerDo, text string, newes
 	return s
 }
 
-// Stopped is the state after homenode unloaded it.
+// Stopped returns the state after homenode unloaded the scheduler.
 func (s SchedulerState) Stopped() SchedulerState {
 	s.Runs = ""
 	s.Since = time.Time{}

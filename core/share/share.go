@@ -11,7 +11,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Settings say how much is shared.
+// Settings are the rules of sharing.
 type Settings struct {
 	On     bool    `json:"on"`
 	Target float64 `json:"target"` // of the pool, how much may be busy, 0 to 1
@@ -30,14 +30,14 @@ type Settings struct {
 	Probation time.Duration `json:"probation,omitempty"`
 }
 
-// DefaultSettings are off. 65 % is what Koordinator keeps to; five percent of the time is
-// about what a service on a host half busy waits anyway. Nothing is frozen: who waits for an
-// answer of batch work would wait for ever.
+// DefaultSettings returns settings that are off. 65 % is Koordinator's target; a service on a half
+// busy host waits about five percent of the time anyway. Freezing is off, because a client of batch
+// work would wait forever.
 func DefaultSettings() Settings {
 	return Settings{Target: 0.65, MaxWait: 0.05}
 }
 
-// Input is one look at what is used.
+// Input is the use of CPUs in one scan.
 type Input struct {
 	At    time.Time
 	Nodes []Node // rising by ID
@@ -45,7 +45,7 @@ type Input struct {
 	Settings
 }
 
-// Node is the CPUs of one NUMA node and who uses them.
+// Node is the CPUs of one NUMA node, by user.
 type Node struct {
 	ID    topology.NodeID
 	Pool  topology.CPUSet   // online, neither reserved nor dedicated
@@ -75,7 +75,7 @@ type Work struct {
 	Proven     bool                 // it was found to hurt somebody important lately
 }
 
-// State is what is remembered from one round to the next.
+// State is the memory from one scan to the next.
 type State struct {
 	Nodes  []NodeState   `json:"nodes,omitempty"`
 	Frozen []Frozen      `json:"frozen,omitempty"` // the newest last
@@ -89,14 +89,14 @@ type State struct {
 	Waited  time.Time       `json:"waited,omitzero"` // when something important last waited though batch work was down to one core
 }
 
-// Frozen is a batch workload that must not run.
+// Frozen is a batch workload that homenode freezes.
 type Frozen struct {
 	Workload workload.ID `json:"workload"`
 	For      workload.ID `json:"for"`
 	Since    time.Time   `json:"since"`
 }
 
-// NodeState is what is remembered of a node.
+// NodeState is the memory about one node.
 type NodeState struct {
 	Node   topology.NodeID `json:"node"`
 	CPUs   float64         `json:"cpus"`            // that batch work may keep busy
@@ -111,20 +111,20 @@ type NodeState struct {
 	Shrank time.Time       `json:"shrank,omitzero"`
 }
 
-// Sample is what was found at one time.
+// Sample is the use of a node at one time.
 type Sample struct {
 	At        time.Time `json:"at"`
 	Allowance float64   `json:"allowance"`
 	Room      float64   `json:"room"`
 }
 
-// Outcome is what batch work may have now.
+// Outcome is the decision: budgets, grants and frozen workloads.
 type Outcome struct {
 	Nodes []Budget `json:"nodes"` // rising by node
 	Work  []Grant  `json:"work"`  // rising by workload
 }
 
-// Budget is what batch work may have of one node.
+// Budget is batch work's part of one node.
 type Budget struct {
 	Node   topology.NodeID `json:"node"`   // node ID of the kernel
 	CPUs   float64         `json:"cpus"`   // CPUs that batch work may keep busy now; 0 or more
@@ -137,7 +137,7 @@ type Budget struct {
 	Why    []words.Reason  `json:"why"`    // why, in words and numbers
 }
 
-// Grant is what one batch workload may have.
+// Grant is the part of one batch workload.
 type Grant struct {
 	Workload workload.ID     `json:"workload"`                // ID of the workload
 	CPUs     topology.CPUSet `json:"cpus"`                    // CPUs that it may use, in list format
@@ -200,8 +200,7 @@ const (
 	patience = 10 * time.Second
 )
 
-// Decide is what batch work may have in a round, and what is to be remembered. It changes
-// nothing that it is handed.
+// Decide computes batch work's part of the host, and the new state. It modifies no argument.
 func Decide(in Input, was State) (Outcome, State) {
 	now := State{Frozen: slices.Clone(was.Frozen), Turned: was.Turned, Calm: max(was.Calm, soon), Waited: was.Waited, Asking: was.Asking, Given: was.Given, Changed: was.Changed}
 	out := Outcome{Nodes: []Budget{}, Work: []Grant{}}

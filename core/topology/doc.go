@@ -19,4 +19,7 @@
 //
 // Not in here: decisions, load, and reading of anything but the handed-in
 // fs.FS or io.Reader.
+//
+// Invariant: Core has no clock, I/O, goroutine, randomness or map order: same input, same plan. This holds for all of
+// core (TestImportsGoOneWay).
 package topology

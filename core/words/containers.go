@@ -1,24 +1,24 @@
 package words
 
-// Of containers.
+// Containers.
 var (
-	ContainerPinned   = says("container-pinned", "Whoever started it chose its CPUs ({cpus}); homenode leaves them as they are.")
-	ContainerClaimed  = says("container-claimed", "Its home is that of its resource claim, and stays there as long as the claim is prepared.")
-	ContainerSandbox  = says("container-sandbox", "It keeps the namespaces of a pod and does nothing else.")
-	ContainerUnknown  = says("container-unknown", "It is of a container runtime, which alone knows what it is and has not told.")
-	ContainerCgroupV1 = says("container-cgroup-v1", "This host has cgroup v1: containers are placed one process at a time, by CPU affinity, after they have started. With cgroup v2 (systemd.unified_cgroup_hierarchy=1) they begin at home.")
+	ContainerPinned   = says("container-pinned", "The program or user that started it chose its CPUs ({cpus}); homenode leaves them as they are.")
+	ContainerClaimed  = says("container-claimed", "Its home comes from its resource claim and stays there as long as the claim is prepared.")
+	ContainerSandbox  = says("container-sandbox", "It holds the namespaces of a pod and does no work.")
+	ContainerUnknown  = says("container-unknown", "It belongs to a container runtime, which has not described it yet.")
+	ContainerCgroupV1 = says("container-cgroup-v1", "This host has cgroup v1: containers are placed after their start, process by process, by CPU affinity. With cgroup v2 (systemd.unified_cgroup_hierarchy=1) they start at home.")
 	ContainerObserved = says("container-observed", "Containers are only watched (containers.manage: observe).")
 )
 
-// Of what the author of a pod asks for by annotation.
+// Annotations of pods.
 var (
 	WishRefused       = says("wish-refused", "asked for {} by annotation, not granted: {}")
-	WishNotGranted    = says("wish-not-granted", "no grant in containers.annotations allows {} to its namespace")
+	WishNotGranted    = says("wish-not-granted", "no grant in containers.annotations allows {} for its namespace")
 	WishNotGuaranteed = says("wish-not-guaranteed", "its pod is not Guaranteed (requests equal to limits in each container)")
 	WishNotWhole      = says("wish-not-whole", "it requests no whole number of CPUs")
-	WishUnlimited     = says("wish-unlimited", "it has no memory limit, and no grant in containers.annotations allows memory to its namespace")
-	WishBeyondLimit   = says("wish-beyond-limit", "that is more than its memory limit, and no grant in containers.annotations allows memory to its namespace")
-	PodAnnotations    = says("pod-annotations", "{}. It runs as {}. What an annotation may ask for: docs/containers.md, Grants.")
-	ForgedMark        = says("forged-mark", "container {} has an annotation homenode.io/given that homenode on this host did not write: its CPU set counts as set by another program and is left alone. Remove the annotation from its pod; without one there, restart the container")
-	OldMark           = says("old-mark", "container {} was started under an older homenode, whose mark any pod could write: its CPU set counts as set by another program until the container is started again")
+	WishUnlimited     = says("wish-unlimited", "it has no memory limit, and no grant in containers.annotations allows memory for its namespace")
+	WishBeyondLimit   = says("wish-beyond-limit", "that is more than its memory limit, and no grant in containers.annotations allows memory for its namespace")
+	PodAnnotations    = says("pod-annotations", "{}. It runs as {}. docs/containers.md, Grants, lists the permitted annotations.")
+	ForgedMark        = says("forged-mark", "container {} has an annotation homenode.io/given that homenode on this host did not write: homenode treats its CPU set as set by another program and leaves it alone. Remove the annotation from its pod; if the pod has none, restart the container")
+	OldMark           = says("old-mark", "container {} was started under an older homenode, whose mark any pod could write: homenode treats its CPU set as set by another program until the container is restarted")
 )

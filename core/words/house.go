@@ -1,13 +1,13 @@
 package words
 
-// OneNodeUses is what homenode does on a host of one NUMA node.
-var OneNodeUses = says("one-node-uses", "Still of use here: CPUs of their own for work (homenode run --class dedicated), batch work on idle CPUs (homenode share), CPUs for guests (homenode vm), and interrupts (homenode host).")
+// OneNodeUses lists the uses of homenode on a host with one NUMA node.
+var OneNodeUses = says("one-node-uses", "Still useful here: dedicated CPUs for work (homenode run --class dedicated), batch work on idle CPUs (homenode share), CPUs for guests (homenode vm), and interrupts (homenode host).")
 
-// What a picture of the whole host says first.
+// Headlines of the page.
 var (
-	HouseUnseen   = says("house-unseen", "This machine is being looked at for the first time.")
-	HouseEmpty    = says("house-empty", "Nothing here is large enough to need a home.")
-	HouseHeld     = says("house-held", "Everything is held: nothing is changed until `homenode resume --all`. At home: {} of {n workload}.")
+	HouseUnseen   = says("house-unseen", "The first scan of this machine is running.")
+	HouseEmpty    = says("house-empty", "No workload here is large enough to need a home.")
+	HouseHeld     = says("house-held", "Everything is held: homenode changes nothing until `homenode resume --all`. At home: {} of {n workload}.")
 	HouseAtHome   = says("house-at-home", "All online work is at home: {n workload}, {%} of memory accesses are local.")
 	HousePlaced   = says("house-placed", "Nothing is left to move: {n workload}, {%} of memory accesses are local. The others belong to work that spans nodes or is left alone.")
 	HouseBatch    = says("house-batch", "Batch work alone runs here: {n workload}.")
@@ -19,5 +19,5 @@ var (
 	HouseAway     = says("house-away", "Not at home: {} of {n workload}.{}")
 	HouseWould    = says("house-would", " In enforce mode local accesses would rise from {%} to {%}.")
 	HouseWill     = says("house-will", " Local accesses rise from {%} to {%} once they are.")
-	HouseTrouble  = says("house-trouble", "Without a home that holds: {} of {n workload}. {}: {}")
+	HouseTrouble  = says("house-trouble", "Without a home that fits: {} of {n workload}. {}: {}")
 )

@@ -11,8 +11,8 @@ import (
 // any machine.
 const unknown = 1 << 49
 
-// Size is memory, in KiB, in the largest binary unit that keeps it at 1 or more, with a
-// decimal where that is not whole.
+// Size formats memory in KiB in the largest binary unit that keeps it at 1 or more, with one
+// decimal if it is not whole.
 func Size[T ~int64](kib T) string {
 	switch {
 	case kib < 0 || kib >= unknown:
@@ -29,7 +29,7 @@ func Size[T ~int64](kib T) string {
 	return strings.TrimSuffix(strconv.FormatFloat(v, 'f', 1, 64), ".0") + " " + unit
 }
 
-// Bytes is Size of so many bytes.
+// Bytes formats memory in bytes as Size does.
 func Bytes[T ~int64](n T) string {
 	if n >= 0 && n < 1<<10 {
 		return Count(n, "byte")
@@ -37,7 +37,7 @@ func Bytes[T ~int64](n T) string {
 	return Size(int64(n) >> 10)
 }
 
-// Lasts is a time as a screen has room for it: "45 s", "12 min", "3 h".
+// Lasts formats a duration in few characters: "45 s", "12 min", "3 h".
 func Lasts(d time.Duration) string {
 	d = d.Round(time.Second)
 	switch {
@@ -49,8 +49,8 @@ func Lasts(d time.Duration) string {
 	return strconv.FormatFloat(d.Hours(), 'f', 0, 64) + " h"
 }
 
-// Count is a number and what is counted: "1 node", "2 nodes". A noun whose plural is
-// not made with an s has both, "entry|entries"; in "CPU on whole cores" CPUs are counted.
+// Count formats a number with its noun: "1 node", "2 nodes". For a plural without s give both,
+// "entry|entries"; in "CPU on whole cores" the plural goes to CPU.
 func Count[T ~int | ~int64 | ~float64](n T, noun string) string {
 	one, many, given := strings.Cut(noun, "|")
 	if !given {
@@ -72,13 +72,13 @@ func pick(n float64, one, many string) string {
 	return many
 }
 
-// List is "a, b and c".
+// List joins texts: "a, b and c".
 func List[T ~string](parts []T) string { return join(parts, ", ", " and ") }
 
-// Nodes is a set of nodes, or its list format, with its noun: "node 0", "nodes 0-1".
+// Nodes formats a set of nodes, or its list format, with its noun: "node 0", "nodes 0-1".
 func Nodes(set any) string { return show("nodes", plain(set)) }
 
-// CPUs is a set of CPUs, or its list format, with its noun: "CPU 3", "CPUs 0-3".
+// CPUs formats a set of CPUs, or its list format, with its noun: "CPU 3", "CPUs 0-3".
 func CPUs(set any) string { return show("cpus", plain(set)) }
 
 // rounded is a duration without digits that nobody needs.

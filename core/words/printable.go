@@ -7,10 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Printable is text that others chose, a process for one, made safe to show on a
-// terminal, in a log or on a page: what is not printable is written as \x1b is here.
-// That takes in line ends, control characters, marks that turn the direction of text,
-// and what is not UTF-8.
+// Printable makes text from another party, such as the name of a process, safe for a terminal, a
+// log or a page: it escapes unprintable characters as \x1b. Those include line ends, control
+// characters, marks that change the direction of text, and bytes that are not UTF-8.
 func Printable(s string) string {
 	plain := true
 	for i := 0; i < len(s); i++ {

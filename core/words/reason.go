@@ -1,11 +1,3 @@
-// Package words makes the sentences that people read out of codes and values, and is
-// the one place where they are worded. Nothing else may test a sentence: programs
-// compare codes.
-//
-// A file has the sentences of one theme, each beside its code. A sentence is only made
-// when it is shown: what decides hands over values.
-//
-// It must not hold decisions, and it imports no other package of homenode.
 package words
 
 import (
@@ -37,7 +29,7 @@ var before = map[Code]Code{
 	"offline-no-moves": BatchNoMoves, "share-not-offline": ShareNotBatch, "starves-offline": StarvesBatch,
 }
 
-// UnmarshalText reads a code, also one of before.
+// UnmarshalText reads a code, and replaces one of before by its current name.
 func (c *Code) UnmarshalText(text []byte) error {
 	*c = Code(text)
 	if now, renamed := before[*c]; renamed {
@@ -46,16 +38,16 @@ func (c *Code) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Because is a reason.
+// Because returns a reason with its values, in the order of the sentence.
 func Because(code Code, args ...any) Reason { return Reason{Code: code, Args: args} }
 
-// Reasons is a list of reasons, for one that is made of several.
+// Reasons returns a list of reasons, as a value of a reason made of several.
 func Reasons(r ...Reason) []Reason { return r }
 
-// Text is a sentence without a code: of a version before codes, or of somebody else.
+// Text is a sentence without a code, from a version before codes or from another program.
 var Text = says("text", "{}")
 
-// Plain is a sentence as it stands; none when it is empty.
+// Plain returns a reason with a fixed sentence; none for an empty one.
 func Plain(sentence string) Reason {
 	if sentence == "" {
 		return Reason{}
@@ -63,10 +55,10 @@ func Plain(sentence string) Reason {
 	return Because(Text, sentence)
 }
 
-// None reports whether r is no reason.
+// None reports whether r is the zero Reason.
 func (r Reason) None() bool { return r.Code == "" }
 
-// String is the sentence.
+// String returns the sentence; "" for none.
 func (r Reason) String() string {
 	if r.None() {
 		return ""
@@ -81,11 +73,10 @@ func (r Reason) String() string {
 	return strings.TrimSpace(string(r.Code) + " " + join(r.Args, " ", " "))
 }
 
-// Equal reports whether two reasons say the same: values of the same code that make the
-// same sentence are the same.
+// Equal reports whether two reasons have the same code and the same sentence.
 func (r Reason) Equal(other Reason) bool { return r.Code == other.Code && r.String() == other.String() }
 
-// Sentences is reasons in words.
+// Sentences returns the sentences of reasons.
 func Sentences(reasons []Reason) []string {
 	out := make([]string, len(reasons))
 	for i, r := range reasons {
@@ -94,7 +85,7 @@ func Sentences(reasons []Reason) []string {
 	return out
 }
 
-// Join is reasons in words, one after the other.
+// Join returns the sentences of reasons, separated by spaces.
 func Join(reasons []Reason) string { return strings.Join(Sentences(reasons), " ") }
 
 type reasonJSON struct {
@@ -129,8 +120,7 @@ func (r *Reason) values() []any {
 	return out
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote, or a sentence as versions before codes
-// wrote it.
+// UnmarshalJSON reads the format of MarshalJSON, or a sentence from a version before codes.
 func (r *Reason) UnmarshalJSON(b []byte) error {
 	var text string
 	if bytes.HasPrefix(b, []byte(`"`)) && json.Unmarshal(b, &text) == nil {

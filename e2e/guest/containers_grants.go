@@ -49,7 +49,7 @@ func containersGrants(t *T) {
 	before := t.morePods(c, prod("before"))[0].containers[0]
 	t.awaitHome(settleLimit, walkersOf(honest))
 	t.ownCPUs(attackers+1, nil)
-	t.saysWhatIsRefused(attackers, "no grant in containers.annotations allows class=dedicated to its namespace")
+	t.saysWhatIsRefused(attackers, "no grant in containers.annotations allows class=dedicated for its namespace")
 	t.Textf("by default: %d pods that request nothing have no CPU of their own, and neither has a Guaranteed one; %d honest pods are at home", attackers, len(honest))
 	t.undoneAll()
 	if cpus := t.read(forged.group.file("cpuset.cpus")); cpus != "0-1" {
@@ -72,7 +72,7 @@ func containersGrants(t *T) {
 	if cpus := t.read(forged.group.file("cpuset.cpus")); cpus != "0-1" {
 		t.Fatalf("another program confined %s to CPUs 0-1, now it has %q", forged.called, cpus)
 	}
-	t.saysWhatIsRefused(attackers, "no grant in containers.annotations allows class=dedicated to its namespace")
+	t.saysWhatIsRefused(attackers, "no grant in containers.annotations allows class=dedicated for its namespace")
 	if said := t.must(homenode("explain", fmt.Sprintf("prod/evil%d", attackers+1)), exitOK); !strings.Contains(said.out, "its pod is not Guaranteed") {
 		t.Fatalf("explain does not say why a pod of the granted namespace is not dedicated: %s", said)
 	}

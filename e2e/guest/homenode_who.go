@@ -28,7 +28,7 @@ func homenodeWho(t *T) {
 	t.until(60*time.Second, time.Second, "the young process is seen and left alone", func() (bool, string) {
 		s := t.status()
 		_, state, why := s.of(train.id())
-		return state == "left alone" && strings.Contains(why, "began less than "), state + ": " + why
+		return state == "left alone" && strings.Contains(why, "started less than "), state + ": " + why
 	})
 	if now := statusField(train.pid, "Cpus_allowed_list"); now != all {
 		t.Fatalf("the young process may use CPUs %s of %s", now, all)
@@ -41,7 +41,7 @@ func homenodeWho(t *T) {
 		t.Fatalf("it is at home at the age of %v; min_age is %v", age, minAge)
 	}
 	s := t.status()
-	if _, state, why := s.of(shell.id()); state != "left alone" || !strings.Contains(why, "the shell of a terminal") {
+	if _, state, why := s.of(shell.id()); state != "left alone" || !strings.Contains(why, "Login shell") {
 		t.Fatalf("the shell is %s: %s", state, why)
 	}
 	if now := statusField(shell.pid, "Cpus_allowed_list"); now != all {

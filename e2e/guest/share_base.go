@@ -94,7 +94,7 @@ func shareBase(t *T) {
 	}
 	t.Until(30*time.Second, "share status names what is left alone", func() (bool, string) {
 		out := t.must(homenode("share", "status"), exitOK).out
-		return strings.Contains(out, "/fenced/job: Its cgroup, or one above it, was given CPUs 0-1 by somebody else"), out
+		return strings.Contains(out, "/fenced/job: Another program gave its cgroup, or one above it, CPUs 0-1"), out
 	})
 	if got := t.read(second.file("memory.high")); got != "1073741824" {
 		t.Fatalf("somebody's memory.high is %s", got)

@@ -15,6 +15,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/house"
 	"github.com/homenode/homenode/ui/web"
 )
 
@@ -74,7 +75,7 @@ func served(t *testing.T, host, token string) (link string) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- api.ServeTCP(ctx, l, hostile{}, api.Remote{Token: token, Page: web.Files, Houses: api.NewHouses(hostile{}, host)})
+		done <- api.ServeTCP(ctx, l, hostile{}, api.Remote{Token: token, Page: web.Files, Houses: api.NewHouses(hostile{}, host, house.Painter{})})
 	}()
 	t.Cleanup(func() { stop(); <-done })
 	return "http://" + l.Addr().String() + "/"

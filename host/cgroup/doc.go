@@ -23,4 +23,11 @@
 // Words: the mount is where cgroup v2 is mounted; a path is below it ("/a/b").
 //
 // Not in here: pages (package process), choices, and the journal.
+//
+// Invariant: Homenode writes cpuset.mems only while no process of the cgroup can run: a process that holds its memory
+// lock would block every cgroup of the host. A cgroup that does not freeze in time is left alone
+// (TestMemsOfRunningProcesses, TestNotFrozen, homenode.cpuset-locked).
+//
+// Invariant: A cgroup that another program froze is never thawed, and a killed homenode leaves nothing frozen
+// (TestMemsBelowFrozen, TestGuardian).
 package cgroup

@@ -65,7 +65,7 @@ func TestClass(t *testing.T) {
 			bad: `annotation homenode.io/tier: "batch"; want online-strict, online, normal or batch (2 to -2), and batch with no other class`},
 
 		{name: "dedicated without a grant", parent: guaranteed, milli: 2000, annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
-			bad: refusedAs("shared", "class dedicated", "no grant in containers.annotations allows class=dedicated to its namespace")},
+			bad: refusedAs("shared", "class dedicated", "no grant in containers.annotations allows class=dedicated for its namespace")},
 		{name: "dedicated, burstable", namespace: "prod-a", parent: "/kubepods/burstable/podx", milli: 2000, annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
 			bad: refusedAs("shared", "class dedicated", "its pod is not Guaranteed (requests equal to limits in each container)")},
 		{name: "dedicated, best effort", namespace: "prod-a", parent: "/kubepods/besteffort/podx", annotations: map[string]string{"homenode.io/class": "dedicated"}, want: workload.Spec{Class: workload.Batch},
@@ -76,27 +76,27 @@ func TestClass(t *testing.T) {
 		{name: "strict tier of granted dedicated work", namespace: "prod-a", parent: guaranteed, milli: 2000, annotations: map[string]string{"homenode.io/class": "dedicated", "homenode.io/tier": "2"},
 			want: workload.Spec{Class: workload.Dedicated, Tier: workload.OnlineStrict, Importance: 50, CPUs: 2}},
 		{name: "out of a rule's batch class", milli: 2000, labels: map[string]string{"app": "encode"}, annotations: map[string]string{"homenode.io/class": "shared"}, want: workload.Spec{Class: workload.Batch, Tier: workload.BatchTier, Importance: 50, CPUs: 2},
-			bad: refusedAs("batch", "class shared", "no grant in containers.annotations allows class=shared to its namespace")},
+			bad: refusedAs("batch", "class shared", "no grant in containers.annotations allows class=shared for its namespace")},
 		{name: "out of a rule's batch class by tier", milli: 2000, labels: map[string]string{"app": "encode"}, annotations: map[string]string{"homenode.io/tier": "normal"}, want: workload.Spec{Class: workload.Batch, Tier: workload.BatchTier, Importance: 50, CPUs: 2},
-			bad: refusedAs("batch", "tier normal", "no grant in containers.annotations allows tier=normal to its namespace")},
+			bad: refusedAs("batch", "tier normal", "no grant in containers.annotations allows tier=normal for its namespace")},
 		{name: "out of a rule's batch class, granted", namespace: "prod-a", milli: 2000, labels: map[string]string{"app": "encode"}, annotations: map[string]string{"homenode.io/tier": "normal"}, want: workload.Spec{Class: workload.Shared, Tier: workload.Normal, Importance: 50, CPUs: 2}},
 		{name: "importance without a grant", milli: 2000, annotations: map[string]string{"homenode.io/importance": "51"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
-			bad: refusedAs("shared", "importance 51", "no grant in containers.annotations allows importance to its namespace")},
+			bad: refusedAs("shared", "importance 51", "no grant in containers.annotations allows importance for its namespace")},
 		{name: "importance as granted", namespace: "prod-a", milli: 2000, annotations: map[string]string{"homenode.io/importance": "100"}, want: workload.Spec{Class: workload.Shared, Importance: 100, CPUs: 2}},
 		{name: "tier without a grant", namespace: "prod-a", milli: 2000, annotations: map[string]string{"homenode.io/tier": "online"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
-			bad: refusedAs("shared", "tier online", "no grant in containers.annotations allows tier=online to its namespace")},
+			bad: refusedAs("shared", "tier online", "no grant in containers.annotations allows tier=online for its namespace")},
 		{name: "tier by a label alone", milli: 2000, labels: trusted, annotations: map[string]string{"homenode.io/tier": "online-strict"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
-			bad: refusedAs("shared", "tier online-strict", "no grant in containers.annotations allows tier=online-strict to its namespace")},
+			bad: refusedAs("shared", "tier online-strict", "no grant in containers.annotations allows tier=online-strict for its namespace")},
 		{name: "tier by label and namespace", namespace: "prod-a", milli: 2000, labels: trusted, annotations: map[string]string{"homenode.io/tier": "online"}, want: workload.Spec{Class: workload.Shared, Tier: workload.Online, Importance: 50, CPUs: 2}},
 		{name: "memory without a limit", milli: 2000, annotations: map[string]string{"homenode.io/memory": "120GiB"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
-			bad: refusedAs("shared", "memory 120 GiB", "it has no memory limit, and no grant in containers.annotations allows memory to its namespace")},
+			bad: refusedAs("shared", "memory 120 GiB", "it has no memory limit, and no grant in containers.annotations allows memory for its namespace")},
 		{name: "memory beyond the limit", milli: 2000, limit: 1 << 20, annotations: map[string]string{"homenode.io/memory": "120GiB"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2, Memory: 1 << 20},
-			bad: refusedAs("shared", "memory 120 GiB", "that is more than its memory limit, and no grant in containers.annotations allows memory to its namespace")},
+			bad: refusedAs("shared", "memory 120 GiB", "that is more than its memory limit, and no grant in containers.annotations allows memory for its namespace")},
 		{name: "memory within the limit", milli: 2000, limit: 1 << 20, annotations: map[string]string{"homenode.io/memory": "512MiB"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2, Memory: 512 << 10}},
 		{name: "memory as granted", namespace: "prod-a", labels: trusted, milli: 2000, annotations: map[string]string{"homenode.io/memory": "12GiB"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2, Memory: 12 << 20}},
 		{name: "memory of one container", milli: 2000, limit: 1 << 20, annotations: map[string]string{"homenode.io/memory.container.c": "120GiB"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2, Memory: 1 << 20}},
 		{name: "required near without a grant", milli: 2000, annotations: map[string]string{"homenode.io/near": "device=eth0,policy=required"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2}, near: "eth0",
-			bad: refusedAs("shared", "near eth0 with policy required", "no grant in containers.annotations allows near=required to its namespace")},
+			bad: refusedAs("shared", "near eth0 with policy required", "no grant in containers.annotations allows near=required for its namespace")},
 		{name: "required near as granted", namespace: "prod-a", labels: trusted, milli: 2000, annotations: map[string]string{"homenode.io/near": "device=eth0,policy=required"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2}, near: "device=eth0,policy=required"},
 		{name: "what a rule requires stays", milli: 2000, labels: map[string]string{"app": "spdk"}, annotations: map[string]string{"homenode.io/near": "eth0"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2}, near: "device=nvme0,policy=required eth0"},
 	} {
@@ -119,7 +119,7 @@ func TestClass(t *testing.T) {
 
 // refusedAs is the line of a pod of which one wish is refused.
 func refusedAs(class, wish, why string) string {
-	return "asked for " + wish + " by annotation, not granted: " + why + ". It runs as " + class + ". What an annotation may ask for: docs/containers.md, Grants."
+	return "asked for " + wish + " by annotation, not granted: " + why + ". It runs as " + class + ". docs/containers.md, Grants, lists the permitted annotations."
 }
 
 // What a container asks for by an annotation of its own is a word of the pod's author as well, where another

@@ -17,4 +17,11 @@
 // is who writes.
 //
 // Not in here: decisions, other settings of containers, Kubernetes.
+//
+// Invariant: A container starts whatever homenode does. Homenode answers within a quarter of the runtime's timeout or
+// not at all, refuses nothing, and catches its own bugs (TestStartsWaitWithinWhatTheRuntimeWaits,
+// TestSlowAnswersHoldNothingUp, TestABugHoldsNothing, TestKilledWhileAContainerStarts).
+//
+// Invariant: Only homenode on this host can mark a container as placed before its start: the mark is signed and
+// contains the container's ID (TestForgedMarks, TestMarksOutliveADaemon).
 package nri

@@ -106,7 +106,7 @@ func TestAnnotationsTakeNoCPUs(t *testing.T) {
 			if was, _ := topology.ParseCPUSet(before); now.Len() < was.Len()-want[ownHome] {
 				t.Errorf("granted %v: the other pod had CPUs %s and has %s", granted, was, now)
 			}
-			why := "no grant in containers.annotations allows class=dedicated to its namespace"
+			why := "no grant in containers.annotations allows class=dedicated for its namespace"
 			if granted {
 				why = "its pod is not Guaranteed"
 			}

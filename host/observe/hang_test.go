@@ -96,7 +96,7 @@ func TestProcessThatDoesNotAnswer(t *testing.T) {
 					t.Errorf("memory %v", o.Memory)
 				}
 				want := workload.Problem{Subject: string(stuck), Code: words.ProcessSilent,
-					Text: `process 100 (stu\x1bck): the kernel does not answer when homenode reads where its memory lies; its pages are left alone`}
+					Text: `process 100 (stu\x1bck): the kernel does not answer when homenode reads its memory map; its pages are left alone`}
 				if len(s.Problems) != 1 || s.Problems[0] != want {
 					t.Errorf("problems %q", s.Problems)
 				}
@@ -159,7 +159,7 @@ func TestManyProcessesThatDoNotAnswer(t *testing.T) {
 		}
 		if o.Unasked {
 			unasked++
-			want := "Left alone: too many other processes of user 1000 do not answer, so homenode does not read where the memory of this one lies. It tries again when some of them answer or end."
+			want := "Left alone: too many other processes of user 1000 do not answer, so homenode does not read the memory map of this one. It retries when some of them answer or end."
 			if why := o.Unread().String(); why != want {
 				t.Errorf("%s: %s", o.ID, why)
 			}
@@ -170,7 +170,7 @@ func TestManyProcessesThatDoNotAnswer(t *testing.T) {
 		t.Errorf("%d asked and %d reported as unanswered; want 8 and %d", asked, unanswered, len(stuck))
 	}
 	want := workload.Problem{Subject: "proc/PID/numa_maps", Code: words.OwnerUnasked,
-		Text: "too many processes of user 1000 do not answer: homenode does not read the memory of 32 others of the same owner, and leaves their pages alone; end the processes that do not answer, or unmount what they wait for"}
+		Text: "too many processes of user 1000 do not answer: homenode does not read the memory maps of 32 others of the same owner and leaves their pages alone; end the processes that do not answer, or unmount the file system they wait for"}
 	if p := s.Problems[len(s.Problems)-1]; p != want {
 		t.Errorf("problem %v, want %v", p, want)
 	}

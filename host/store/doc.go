@@ -42,4 +42,14 @@
 //
 // Not in here: what an entry means, when to undo, and any reading of the host
 // but /proc/PID/stat of the lock's holder.
+//
+// Invariant: Stored data is checked before it is used. Every value has a checksum, every table the sum of them, and
+// every page is followed before bbolt maps the file. Damage is an error that names the file: never a crash, never
+// another journal (TestDamageIsNeverReplaced, TestDamagedBytes).
+//
+// Invariant: One daemon enforces on a host, whatever its state folder. Only root can open the lock file
+// (TestOneDaemonPerHost, TestUserCannotTakeTheHost).
+//
+// Invariant: The history is an audit: changes and orders are kept for months, and no party can push out the entries
+// of another (TestAuditIsKeptPerOwner).
 package store

@@ -17,4 +17,7 @@
 // package daemon does it.
 //
 // The product has no use for any of this: the package is tests alone.
+//
+// Invariant: Whatever hangs, is killed or is written by other programs, homenode restores every setting and
+// overwrites no value of another program (TestHostile).
 package hostile

@@ -1,9 +1,12 @@
-// Package cli is the command line: it parses flags, asks the daemon (or looks
-// for itself when none runs) and prints for people or, with --json, for programs.
+// Package cli is what the commands share: Env, through which they reach everything, the exit
+// statuses, the connection to the daemon, and how hosts and workloads are named, read and shown.
 //
-// Exit status: 0 done, 1 the answer is "no" or a warning, 2 bad usage or bad
-// input, 3 not permitted or not possible here.
+// The commands are in packages by the groups of `homenode help`: see, change, run, machine, vm
+// and try. The package tree joins them.
 //
-// Not in here: decisions, and anything that touches the host; the functions
-// that do are handed in by cmd/homenode through Env.
+// Exit status: 0 done, 1 the answer is "no" or a warning, 2 bad usage or bad input, 3 not
+// permitted or not possible here.
+//
+// Not in here: decisions, and anything that touches the host; cmd/homenode hands in the functions
+// that do, through Env.
 package cli

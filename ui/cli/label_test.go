@@ -20,7 +20,7 @@ func TestLabel(t *testing.T) {
 		{"web/db-0", "web/db-0/pg", "web/db-0/pg"},
 		{"web/db-0/pg", "web/db-0/pg", "web/db-0/pg"},
 	} {
-		if got := label(api.Workload{ID: workload.ID(x.id), Name: x.name}); got != x.want {
+		if got := Label(api.Workload{ID: workload.ID(x.id), Name: x.name}); got != x.want {
 			t.Errorf("%s: %q, want %q", x.id, got, x.want)
 		}
 	}

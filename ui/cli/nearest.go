@@ -2,5 +2,5 @@ package cli
 
 import "github.com/homenode/homenode/core/topology/strict"
 
-// nearest is the known word that a mistyped one most probably stands for; "" for none.
-func nearest(typed string, known []string) string { return strict.Nearest(typed, known) }
+// Nearest is the known word that a mistyped one most probably stands for; "" for none.
+func Nearest(typed string, known []string) string { return strict.Nearest(typed, known) }

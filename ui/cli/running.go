@@ -17,34 +17,34 @@ import (
 	"github.com/homenode/homenode/core/workload/specfile"
 )
 
-// maxSpec bounds a file of workloads: some ten thousand of them.
-const maxSpec = 1 << 20
+// MaxSpec bounds a file of workloads: some ten thousand of them.
+const MaxSpec = 1 << 20
 
-// readSpecs reads workloads as people write them, YAML or JSON, one or a list.
+// ReadSpecs reads workloads as people write them, YAML or JSON, one or a list.
 // An error is one line with the file, the position and what to give instead.
-func readSpecs(e *Env, name string) ([]workload.Spec, error) {
-	text, err := readInput(e, name, maxSpec)
+func ReadSpecs(e *Env, name string) ([]workload.Spec, error) {
+	text, err := ReadInput(e, name, MaxSpec)
 	if err != nil {
 		return nil, err
 	}
 	specs, err := specfile.Parse(text)
 	if err != nil {
-		return nil, usageErrorf("%s: %w", inputName(name), err)
+		return nil, Usagef("%s: %w", InputName(name), err)
 	}
 	return specs, nil
 }
 
-// inputName is a file as errors call it.
-func inputName(name string) string {
+// InputName is a file as errors call it.
+func InputName(name string) string {
 	if name == "-" {
 		return "standard input"
 	}
 	return name
 }
 
-// readInput reads a file of at most so many bytes.
-func readInput(e *Env, name string, most int64) ([]byte, error) {
-	return fromFile(e, name, func(in io.Reader) ([]byte, error) {
+// ReadInput reads a file of at most so many bytes.
+func ReadInput(e *Env, name string, most int64) ([]byte, error) {
+	return FromFile(e, name, func(in io.Reader) ([]byte, error) {
 		text, err := io.ReadAll(io.LimitReader(in, most+1))
 		if err == nil && int64(len(text)) > most {
 			err = fmt.Errorf("larger than %s", words.Bytes(most))
@@ -53,16 +53,16 @@ func readInput(e *Env, name string, most int64) ([]byte, error) {
 	})
 }
 
-// readRunning reads a file of running workloads. Those that do not say where
+// ReadRunning reads a file of running workloads. Those that do not say where
 // they are go where the engine puts them, one after the other.
-func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Runner, error) {
-	text, err := readInput(e, name, maxSpec)
+func ReadRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Runner, error) {
+	text, err := ReadInput(e, name, MaxSpec)
 	if err != nil {
 		return nil, nil, err
 	}
 	all, err := specfile.ParseRunning(text)
 	if err != nil {
-		return nil, nil, usageErrorf("%s: %w", inputName(name), err)
+		return nil, nil, Usagef("%s: %w", InputName(name), err)
 	}
 	out := make([]place.Runner, len(all))
 	for i := range all {
@@ -72,7 +72,7 @@ func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 		}
 		p, err := placementAt(all[i].At, st.Host, all[i].Spec)
 		if err != nil {
-			return nil, nil, usageErrorf("%s: %s: workload %q: %w", inputName(name), all[i].Where, all[i].Spec.Name, err)
+			return nil, nil, Usagef("%s: %s: workload %q: %w", InputName(name), all[i].Where, all[i].Spec.Name, err)
 		}
 		st.Placements = append(st.Placements, p)
 	}
@@ -80,7 +80,7 @@ func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 	l := place.NewLedger(st)
 	// What floats has the CPU sets that dedicated work leaves it only now.
 	if v := plan.Check(st, l.Placements()); v != nil {
-		return nil, nil, usageErrorf("%s: this cannot be: %s", inputName(name), v[0].Text)
+		return nil, nil, Usagef("%s: this cannot be: %s", InputName(name), v[0].Text)
 	}
 	for i := range all {
 		if all[i].At != nil {
@@ -88,7 +88,7 @@ func readRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 		}
 		r := l.Place(place.Request{Spec: out[i].Spec, Must: true})
 		if !r.Placed() {
-			return nil, nil, usageErrorf("%s: %s: %s has no place on this host: %s", inputName(name), all[i].Where, all[i].Spec.Name, words.Join(r.Decision.Reasons))
+			return nil, nil, Usagef("%s: %s: %s has no place on this host: %s", InputName(name), all[i].Where, all[i].Spec.Name, words.Join(r.Decision.Reasons))
 		}
 		l.Commit(r.Placement)
 	}
@@ -137,9 +137,9 @@ func placementAt(s *specfile.Location, h *topology.Host, spec workload.Spec) (pl
 	return p, nil
 }
 
-// runningNow is what homenode has placed on this machine.
-func runningNow(b api.Status, st plan.State) (*place.Ledger, []place.Runner, error) {
-	out, err := placedNow(b, &st)
+// RunningNow is what homenode has placed on this machine.
+func RunningNow(b api.Status, st plan.State) (*place.Ledger, []place.Runner, error) {
+	out, err := PlacedNow(b, &st)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -147,9 +147,9 @@ func runningNow(b api.Status, st plan.State) (*place.Ledger, []place.Runner, err
 	return place.NewLedger(st), out, nil
 }
 
-// placedNow adds what homenode has placed on this machine to a state. Memory that
+// PlacedNow adds what homenode has placed on this machine to a state. Memory that
 // the placed hold is booked, and so is not counted as in use a second time.
-func placedNow(b api.Status, st *plan.State) ([]place.Runner, error) {
+func PlacedNow(b api.Status, st *plan.State) ([]place.Runner, error) {
 	var out []place.Runner
 	for i := range b.Workloads {
 		w := &b.Workloads[i]

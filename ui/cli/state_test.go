@@ -19,7 +19,7 @@ func TestStateOfMoving(t *testing.T) {
 		{"moving", api.Workload{State: api.StateMoving}},
 		{"at home", api.Workload{State: api.StateAtHome, Move: &plan.Move{Planned: 10, Moved: 10}}},
 	} {
-		if got := stateOf(c.w); got != c.want {
+		if got := StateOf(c.w); got != c.want {
 			t.Errorf("%+v: %q, want %q", c.w, got, c.want)
 		}
 	}

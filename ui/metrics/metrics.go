@@ -23,6 +23,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/ui/figures"
 )
 
 // Source is what is shown: the daemon. None of its methods waits for the loop.
@@ -190,14 +191,20 @@ func (c collection) gauge(family string, v float64, labels ...string) {
 	c.to <- prometheus.MustNewConstMetric(c.families[family], prometheus.GaugeValue, v, labels...)
 }
 
-// known is the gauge of a figure that may be unknown; then it is absent.
-func known[T float64 | int64](c collection, family string, v *T, times float64, labels ...string) {
-	if v != nil {
-		c.gauge(family, float64(*v)*times, labels...)
+// collect is the gauges of one node or workload. A figure that is unknown is absent.
+func collect[T any](c collection, all []figures.Figure[T], of *T, label string) {
+	for i := range all {
+		f := &all[i]
+		if f.Metric == "" {
+			continue
+		}
+		if v := f.Value(of); v != nil {
+			c.gauge(f.Metric, *v, label)
+		}
 	}
 }
 
-const kib, mib = 1 << 10, 1 << 20
+const kib = 1 << 10
 
 func (c collection) self(s *api.Status) {
 	c.gauge("homenode_build_info", 1, s.Version)
@@ -251,24 +258,13 @@ func one(b bool) float64 {
 
 func (c collection) node(n *api.Node) {
 	node := strconv.Itoa(int(n.ID))
-	if cpus, err := topology.ParseCPUSet(n.CPUs); err == nil {
-		c.gauge("homenode_node_cpus", float64(cpus.Len()), node)
-	}
-	known(c, "homenode_node_busy_cpus", n.CPUUse, 1, node)
-	c.gauge("homenode_node_booked_vcpus", n.VCPUs, node)
-	if n.MemoryKiB >= 0 {
-		c.gauge("homenode_node_memory_bytes", float64(n.MemoryKiB)*kib, node)
-	}
-	if n.FreeKiB >= 0 {
-		c.gauge("homenode_node_memory_free_bytes", float64(n.FreeKiB)*kib, node)
-	}
-	known(c, "homenode_node_memory_reclaimable_bytes", n.ReclaimableKiB, kib, node)
-	c.gauge("homenode_node_memory_booked_bytes", float64(n.BookedKiB)*kib, node)
-	known(c, "homenode_node_memory_traffic_bytes_per_second", n.Bandwidth, mib, node)
+	collect(c, figures.Nodes, n, node)
 	for _, p := range n.HugePages {
 		size := strconv.FormatInt(p.SizeKiB*kib, 10)
 		c.gauge("homenode_node_huge_pages", float64(p.Total), node, size)
-		known(c, "homenode_node_huge_pages_free", p.Free, 1, node, size)
+		if p.Free != nil {
+			c.gauge("homenode_node_huge_pages_free", float64(*p.Free), node, size)
+		}
 	}
 }
 
@@ -308,18 +304,9 @@ func (c collection) workloads(all []api.Workload) {
 func (c collection) workload(id string, w *api.Workload) {
 	c.gauge("homenode_workload_info", 1, id, words.Printable(w.Name), string(w.Kind), string(w.Class), w.Home)
 	c.gauge("homenode_workload_state", 1, id, w.State)
-	c.gauge("homenode_workload_vcpus", float64(w.CPUs), id)
-	c.gauge("homenode_workload_busy_cpus", w.CPUUse, id)
+	collect(c, figures.Workloads, w, id)
 	for _, m := range w.MemoryByNode {
 		c.gauge("homenode_workload_memory_bytes", float64(m.KiB)*kib, id, strconv.Itoa(int(m.Node)))
-	}
-	known(c, "homenode_workload_home_memory_ratio", w.OnHome, 1, id)
-	known(c, "homenode_workload_local_access_ratio", w.Locality, 1, id)
-	known(c, "homenode_workload_local_access_planned_ratio", w.LocalityExpected, 1, id)
-	known(c, "homenode_workload_accesses_per_second", w.Accesses, 1, id)
-	if m := w.Move; m != nil && (w.State == api.StateMoving || w.State == api.StatePaused) {
-		c.gauge("homenode_workload_move_planned_bytes", float64(max(0, m.Planned)), id)
-		c.gauge("homenode_workload_move_done_bytes", float64(max(0, m.Moved)), id)
 	}
 }
 

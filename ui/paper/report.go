@@ -163,7 +163,7 @@ var reportPage = template.Must(template.New("report").Funcs(functions).Parse(`<h
 <div class="tile">moved<b>{{bytes .Moves.Bytes}}</b><small>{{count .Moves.Count "move"}}, {{for .MoveSeconds}}</small></div>
 <div class="tile">failures<b>{{.Failed}}</b><small>{{if .Failures}}of {{count (len .Failures) "kind"}}{{else}}nothing failed{{end}}</small></div>
 </div>
-{{with .Curve}}<h2>How local memory was</h2>
+{{with .Curve}}<h2>Locality</h2>
 <div class="wide pictures">
 {{.}}</div>
 {{end}}<h2>What to do</h2>

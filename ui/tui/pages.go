@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/ui/view"
@@ -51,7 +50,7 @@ func (m *Model) detailPage() []string {
 		}
 		lines = append(lines, "            "+columns(1, left(fmt.Sprint("node ", n.Node), 8), m.bar(share, 24, colour), right(fmt.Sprintf("%.0f %%", 100*share), 5), right(memory(n.KiB), 10)))
 	}
-	if w.Move != nil && (w.State == api.StateMoving || w.State == api.StatePaused) {
+	if w.Moving() {
 		lines = append(lines, "", "  "+m.paint(dim, "moving"), m.move(w))
 	}
 	if w.Why != "" {

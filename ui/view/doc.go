@@ -7,4 +7,7 @@
 // output.
 //
 // Not in here: what is shown, and where it comes from.
+//
+// Invariant: A name reaches a terminal, a log or a page only as text on one line. Users choose the names of
+// processes, cgroups and guests (TestPrintable, TestOutputLetsNoControlThrough).
 package view

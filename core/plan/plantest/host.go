@@ -1,6 +1,3 @@
-// Package plantest draws hosts for the tests of packages plan and place.
-//
-// Not in here: anything that is not a test's.
 package plantest
 
 import (

@@ -1,4 +1,3 @@
-// Package wordstest compares reasons in tests by code and values, never by sentence.
 package wordstest
 
 import "github.com/homenode/homenode/core/words"

@@ -4,4 +4,7 @@
 // and structs of every field of every file, and has no numa_maps.
 //
 // Not in here: finding and opening files, and what a figure means.
+//
+// Invariant: Calls that may never return are limited by owner, and half of the slots belong to the system
+// (TestLostCalls, TestManyOwnersLoseCalls).
 package proc

@@ -1,0 +1,2 @@
+// Package wordstest compares reasons in tests by code and values, never by sentence.
+package wordstest

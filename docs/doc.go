@@ -1,0 +1,2 @@
+// Package docs holds what of the handbook the daemon serves.
+package docs

@@ -1,0 +1,82 @@
+package see
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/ui/cli"
+)
+
+func explained(x api.Explanation) []string {
+	var out bytes.Buffer
+	e := &cli.Env{Stdout: &out, Getenv: func(string) string { return "" }}
+	printExplanation(&out, e.Paint(), x, 8)
+	lines := strings.Split(strings.TrimRight(out.String(), "\n"), "\n")
+	for i := range lines {
+		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
+	}
+	return lines
+}
+
+func TestExplainTellsWhatIsNear(t *testing.T) {
+	rate := 120.0
+	x := api.Explanation{Workload: api.Workload{ID: "/web", Class: workload.Shared, State: "at home", Near: []string{"nvme0n1"}, Links: []api.Link{
+		{Kind: workload.ByTap, Name: "eth0", Nodes: "1", MiBs: &rate, Weight: 0.23, Evidence: "tap vnet3 → br0 → eth0"},
+		{Kind: workload.ByVhostUser, Name: "ovs-vswitchd", Evidence: "unix socket"},
+		{Kind: workload.ByTap, Name: "eth1", Nodes: "0", MiBs: &rate, Weight: 0.5, Evidence: "tap vnet4 (vhost) → eth1", Why: "It weighs as 500 MiB/s: …"},
+	}}}
+	want := []string{
+		"near nvme0n1 (configured)",
+		"near eth0 on node 1 (learned: tap vnet3 → br0 → eth0; 120.0 MiB/s; weight 0.23)",
+		"near ovs-vswitchd (learned: unix socket; does not count)",
+		"near eth1 on node 0 (learned: tap vnet4 (vhost) → eth1; 120.0 MiB/s; weight 0.50)",
+		"It weighs as 500 MiB/s: …",
+	}
+	var got []string
+	for _, l := range explained(x) {
+		if strings.HasPrefix(l, "near ") || strings.HasPrefix(l, "It weighs ") {
+			got = append(got, l)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestExplainDevice(t *testing.T) {
+	x := api.Explanation{
+		Device: &api.DeviceDetail{
+			Device: api.Device{Name: "eth0", Kind: "nic", Node: 1, Interrupts: 2, Queues: 2, MostQueues: 8, State: "moving", Why: "Because."},
+			ID:     "device:eth0", PCI: "0000:81:00.0", Allowed: "6-7", Avoided: "4-5",
+			Settings: []api.DeviceSetting{{Path: "0000:81:00.0/40", Name: "eth0-TxRx-0", Now: "0-7", To: "6", Why: "It belongs to a queue."},
+				{Path: "0000:81:00.0/eth0/rx-0", Name: "eth0/rx-0", Why: "RPS."}},
+			Users: []api.DeviceUser{{Workload: "/web", How: "told to be near it"}},
+		},
+		Journal: []plan.Entry{{Kind: plan.IRQAffinity, Path: "0000:81:00.0/41", Old: "0", New: "7", State: plan.Applied}},
+	}
+	want := []string{
+		"device:eth0 nic 0000:81:00.0 on node 1, 2 interrupts, 2 of 8 queues",
+		"may go to CPUs 6-7 of node 1; 4-5 are dedicated",
+		"state moving",
+		"why Because.",
+		"",
+		"SETTING NAME NOW BY PLAN WHY",
+		"0000:81:00.0/40 eth0-TxRx-0 0-7 6 It belongs to a queue.",
+		"0000:81:00.0/eth0/rx-0 eth0/rx-0 - - RPS.",
+		"",
+		"used by",
+		"/web, no home: told to be near it",
+		"",
+		"changed so far; `homenode undo` puts it back",
+		"irq of 0000:81:00.0/41: 0 → 7 (applied)",
+	}
+	if diff := cmp.Diff(want, explained(x)); diff != "" {
+		t.Error(diff)
+	}
+}
