@@ -1,6 +1,7 @@
 package control
 
 import (
+	"github.com/homenode/homenode/core/control/work"
 	"testing"
 	"time"
 )
@@ -18,7 +19,7 @@ func TestClockSetBack(t *testing.T) {
 		return nil
 	}
 	f.scan(2)
-	f.s.Overwrites["/a"] = overwrite{Count: mostOverwrites, Last: f.now}
+	f.s.Overwrites["/a"] = work.Overwrite{Count: work.MostOverwrites, Last: f.now}
 	f.fail = nil
 	f.after(-365 * 24 * time.Hour)
 	if f.scan(8); !f.settled("/a") || !f.settled("/b") {
