@@ -89,8 +89,7 @@ func (v *View) Gave(id workload.ID) []topology.CPUSet {
 // View is the state as it can be seen now.
 func (s *State) View() View {
 	s.Placements()
-	s.Steps()
-	s.NewPlan()
+	s.SharedSteps()
 	v := View{
 		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing, Halted: s.Halted,
 		Partition: s.PartitionNow(), Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: s.Decisions(),

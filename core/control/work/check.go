@@ -77,7 +77,8 @@ func (w *Work) foreign(e *plan.Entry, now string) {
 	w.loop.TookAway(e.Workload)
 	w.overwritten(e.Workload)
 	w.Report(EffectChanged, e.Workload)
-	w.loop.Event(plan.Event{Kind: plan.EventStep, Workload: e.Workload, Error: true}, words.SetSince, string(e.Kind), e.Path, words.OrAll(now))
+	event := plan.Event{Kind: plan.EventStep, Workload: e.Workload, Error: true}
+	w.loop.Event(event, words.SetSince, string(e.Kind), e.Path, words.OrAll(now))
 }
 
 func (w *Work) overwritten(id workload.ID) {
@@ -166,5 +167,6 @@ func (w *Work) TellNarrowed(o *workload.Observation, e *plan.Entry) {
 	if err == nil && given.Intersect(host.Online).SubsetOf(o.CPUs) {
 		return
 	}
-	w.loop.Once(ToldNarrowed+string(o.ID), plan.Event{Kind: plan.EventHost, Workload: o.ID, Error: true}, words.CPUsTaken, e.New, o.CPUs.String())
+	event := plan.Event{Kind: plan.EventHost, Workload: o.ID, Error: true}
+	w.loop.Once(ToldNarrowed+string(o.ID), event, words.CPUsTaken, e.New, o.CPUs.String())
 }

@@ -187,15 +187,3 @@ func (w *Work) PutOffMove(step *plan.Step) words.Reason {
 	}
 	return words.Because(words.FlightPutOff, text)
 }
-
-// immovable reports whether a part of the memory that counts (see package place) was
-// left behind for reasons that last.
-func immovable(m *plan.Move) bool {
-	var lasting int64
-	for _, x := range m.RefusedBy {
-		if x.Cause.Lasts() {
-			lasting += x.Bytes
-		}
-	}
-	return lasting*100 >= m.Planned && lasting > 0
-}

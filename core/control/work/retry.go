@@ -5,19 +5,21 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
-
-func heldByHand() *Failure {
-	return &Failure{Code: Cancelled, Text: words.Because(words.HeldByHand).String()}
-}
 
 // silence leaves a workload alone of which a call did not return, or whose processes did not freeze.
 func (w *Work) silence(id workload.ID, target string, f *Failure) {
 	q := w.Silent[id]
 	wait := backoff(q.Failures)
-	w.Silent[id] = Silent{Failures: q.Failures + 1, Until: w.At.Add(wait), Text: f.Text, Code: f.Code, Wait: wait, Target: target}
+	w.Silent[id] = Silent{
+		Failures: q.Failures + 1,
+		Until:    w.At.Add(wait),
+		Text:     f.Text,
+		Code:     f.Code,
+		Wait:     wait,
+		Target:   target,
+	}
 }
 
 // putOff notes when a step may be tried again, and returns whether its last failure had the same text.
@@ -87,4 +89,16 @@ func (w *Work) keepSilent(gone func(workload.ID) bool, at func(target string) wo
 			w.Silent[now] = q
 		}
 	}
+}
+
+// immovable reports whether a part of the memory that counts (see package place) was
+// left behind for reasons that last.
+func immovable(m *plan.Move) bool {
+	var lasting int64
+	for _, x := range m.RefusedBy {
+		if x.Cause.Lasts() {
+			lasting += x.Bytes
+		}
+	}
+	return lasting*100 >= m.Planned && lasting > 0
 }

@@ -1,6 +1,8 @@
 package work
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -84,12 +86,6 @@ func New(seq uint64, entries []plan.Entry, theirs []journal.Theirs, moves []plan
 
 // Attach says who the rest of control is.
 func (w *Work) Attach(loop Loop) { w.loop = loop }
-
-// Queued is a task that waits for another one of its workload to end.
-type Queued struct {
-	ID   workload.ID
-	Task *Task
-}
 
 // Ended is when something ended that scans must begin after to see.
 type Ended struct {
@@ -195,7 +191,8 @@ func (w *Work) Checking() map[workload.ID]bool {
 func (w *Work) FindTargets() {
 	out := map[string]workload.ID{}
 	use := func(target string, id workload.ID) {
-		if other, ok := out[target]; ok && other != id {
+		other, ok := out[target]
+		if ok && other != id {
 			id = ""
 		}
 		if target != "" {
@@ -286,3 +283,41 @@ func (w *Work) Report(kind EffectKind, id workload.ID) {
 		w.loop.Do(Effect{Kind: kind, Workload: part})
 	}
 }
+
+// needsRestored reports whether what a step changes, or the controllers it needs, is being
+// restored: what is read then may not stand.
+func (w *Work) needsRestored(step *plan.Step) bool {
+	return w.restores(func(e *plan.Entry) bool {
+		if e.Kind == plan.Affinity {
+			p, err := plan.ParseProcessPath(e.Path)
+			return err == nil && slices.Contains(step.Target.Processes, p)
+		}
+		above := e.Kind.IsController() && Inside(step.Target.Cgroup, e.Path)
+		return e.Workload == step.Workload || above
+	})
+}
+
+// restoring reports whether a setting is being restored, or the controllers it needs.
+func (w *Work) restoring(c *plan.Change) bool {
+	return w.restores(func(e *plan.Entry) bool {
+		same := e.Kind == c.Kind && e.Path == c.Path
+		above := e.Kind.IsController() && Inside(c.Path, e.Path)
+		return same || above
+	})
+}
+
+// restores reports whether an entry that fits is being restored.
+func (w *Work) restores(fits func(*plan.Entry) bool) bool {
+	for _, u := range w.Undoing {
+		for _, entries := range u.Running {
+			for i := range entries {
+				if fits(&entries[i]) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -2,7 +2,6 @@ package work
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -12,30 +11,6 @@ import (
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
-
-// TaskResult goes on with the task whose effect has ended, and reports whether there is one.
-func (w *Work) TaskResult(r *Result) bool {
-	id, ok := w.Running[r.ID]
-	if !ok {
-		return false
-	}
-	delete(w.Running, r.ID)
-	t := w.Tasks[id]
-	step := *t.Step()
-	switch {
-	case step.Kind.MovesPages():
-		w.endMove(id, t, step, r.Failed)
-	case r.Failed != nil:
-		w.wasFrozen(plan.EventStep, id, r)
-		w.failed(id, t, step, r)
-	case !t.Writing:
-		w.intend(id, t, step, r)
-	default:
-		w.wasFrozen(plan.EventStep, id, r)
-		w.applied(id, t, step)
-	}
-	return true
-}
 
 // wasFrozen records how long processes were kept from running for a change.
 func (w *Work) wasFrozen(kind plan.EventKind, id workload.ID, r *Result) {
@@ -327,5 +302,3 @@ func (w *Work) isFixed(id workload.ID, t *Task, step *plan.Step, r *Result) {
 	w.loop.Event(plan.Event{Kind: plan.EventStep, Workload: id}, words.StepFixed, string(step.Kind), step.To, r.Failed.Text)
 	w.forget(step)
 }
-
-func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -7,17 +7,15 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// todo finds the steps of one workload in the plan without going through all of them: there are
-// thousands after a first scan, and each that was carried out is removed.
-type todo struct {
-	own   bool                  // no reader has the steps of the plan
-	steps []plan.Step           // of the plan, when the index was made
-	of    map[workload.ID][]int // positions in steps that are left, rising; nil for no index
-	done  int                   // how many of steps are not left
-}
-
-// NewPlan notes that readers have the steps of the plan, or that the plan is another one.
+// NewPlan notes that the plan is another one.
 func (w *Work) NewPlan() { w.todo = todo{} }
+
+// SharedSteps returns the steps that are left to do, for a reader who keeps them.
+func (w *Work) SharedSteps() []plan.Step {
+	steps := w.Steps()
+	w.todo.own = false
+	return steps
+}
 
 // Steps returns the steps that are left to do, and removes the others from the plan.
 func (w *Work) Steps() []plan.Step {

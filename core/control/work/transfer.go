@@ -23,16 +23,6 @@ const (
 	AgedAfter = 5 * time.Minute
 )
 
-// Transfer is the rest of a workload's steps, from its page move on, that waits to be begun.
-type Transfer struct {
-	ID      workload.ID
-	Steps   []plan.Step
-	Bytes   int64
-	Leaves  map[topology.NodeID]topology.KiB // what it takes away
-	Arrives map[topology.NodeID]topology.KiB // what it brings
-	Aged    bool                             // it has waited long
-}
-
 // transferFor reads from an observation what steps would move. A step that sets memory
 // nodes has the kernel move what lies outside.
 func transferFor(steps []plan.Step, o *workload.Observation) *Transfer {
@@ -65,7 +55,8 @@ func transferFor(steps []plan.Step, o *workload.Observation) *Transfer {
 	}
 	w.Bytes = int64(off) << 10
 	for _, x := range s.Shares {
-		if gets := x.KiB - workload.On(mem, topology.Nodes(x.Node)); gets > 0 {
+		gets := x.KiB - workload.On(mem, topology.Nodes(x.Node))
+		if gets > 0 {
 			w.Arrives[x.Node] = gets
 		}
 	}
@@ -140,16 +131,23 @@ func (t *traffic) begin(w *Transfer, left float64) {
 	}
 	for n, kib := range w.Arrives {
 		t.filling[n] = true
-		if _, known := t.free[n]; known {
+		_, known := t.free[n]
+		if known {
 			t.free[n] -= topology.KiB(left * float64(kib))
 		}
 	}
 }
 
+// lacks reports whether a node is known to have less room than this.
+func (t *traffic) lacks(n topology.NodeID, kib topology.KiB) bool {
+	free, known := t.free[n]
+	return known && kib > free
+}
+
 // fits reports whether the targets have room for all that a move brings.
 func (t *traffic) fits(w *Transfer) bool {
 	for n, kib := range w.Arrives {
-		if free, known := t.free[n]; known && kib > free {
+		if t.lacks(n, kib) {
 			return false
 		}
 	}
@@ -166,7 +164,7 @@ func (t *traffic) choose(all []*Transfer) []*Transfer {
 	short := map[topology.NodeID]bool{} // nodes that somebody finds too full
 	for _, w := range all {
 		for n, kib := range w.Arrives {
-			if free, known := t.free[n]; known && kib > free {
+			if t.lacks(n, kib) {
 				short[n] = true
 			}
 		}
@@ -218,7 +216,9 @@ func (t *traffic) blocked(w *Transfer) bool {
 // arrives there.
 func (t *traffic) changing(w *Transfer) bool {
 	for n, kib := range w.Arrives {
-		if free, known := t.free[n]; known && kib > free && (t.leaving[n] || t.filling[n]) {
+		full := t.lacks(n, kib)
+		changing := t.leaving[n] || t.filling[n]
+		if full && changing {
 			return true
 		}
 	}

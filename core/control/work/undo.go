@@ -2,7 +2,6 @@ package work
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/plan"
@@ -12,55 +11,6 @@ import (
 
 // KeyUndoing is the key on disk of the undos under way that the user ordered.
 const KeyUndoing = "undoing"
-
-// Undoing is an undo under way. It is on disk as long as it lasts: a daemon that starts
-// in its midst goes on with it.
-type Undoing struct {
-	Which   Which
-	Of      workload.ID     `json:",omitempty"` // of Entries
-	Entries map[uint64]bool `json:",omitempty"` // by Seq: only these, which no concern desires; Which is empty
-	Request uint64
-	Running map[uint64][]plan.Entry // restores, by effect
-	Tried   map[uint64]bool         // entries
-	Result  Undone
-}
-
-// about reports whether an undo includes a workload.
-func (u *Undoing) about(id workload.ID) bool {
-	if u.Entries != nil {
-		return u.Of == id
-	}
-	return u.Which.Has(id)
-}
-
-// has reports whether an entry belongs to an undo. A controller was turned on for the
-// first workload that needed it and goes off with the last.
-func (u *Undoing) has(e *plan.Entry) bool {
-	if u.Entries[e.Seq] {
-		return true
-	}
-	if u.Which.Only != "" {
-		return u.Which.Has(e.Workload) && e.Kind == u.Which.Only
-	}
-	if u.Entries == nil && u.Which.Has(e.Workload) {
-		return true
-	}
-	if !e.Kind.IsController() {
-		return false
-	}
-	if u.Entries != nil && e.Kind == plan.CgroupControllers { // homes need it, too
-		return false
-	}
-	below := func(r plan.Entry) bool { return Inside(r.Path, e.Path) }
-	return slices.ContainsFunc(u.Result.Restored, below) || slices.ContainsFunc(u.Result.Unchanged, below)
-}
-
-// Inside reports whether a cgroup lies below another.
-func Inside(path, group string) bool {
-	return strings.HasPrefix(path, strings.TrimSuffix(group, "/")+"/") && path != group
-}
-
-func ofThreads(e *plan.Entry) bool { return e.Kind == plan.ThreadCPUs }
 
 // DryUndo returns what an undo would restore, of the journal and of more entries.
 func (w *Work) DryUndo(which Which, more []plan.Entry) Undone {
@@ -299,42 +249,6 @@ func (w *Work) changesInside(group string) bool {
 	for _, t := range w.Tasks {
 		if len(t.Steps) > 0 && Inside(t.Step().Target.Cgroup, group) {
 			return true
-		}
-	}
-	return false
-}
-
-// needsRestored reports whether what a step changes, or the controllers it needs, is being
-// restored: what is read then may not stand.
-func (w *Work) needsRestored(step *plan.Step) bool {
-	return w.restores(func(e *plan.Entry) bool {
-		if e.Kind == plan.Affinity {
-			p, err := plan.ParseProcessPath(e.Path)
-			return err == nil && slices.Contains(step.Target.Processes, p)
-		}
-		above := e.Kind.IsController() && Inside(step.Target.Cgroup, e.Path)
-		return e.Workload == step.Workload || above
-	})
-}
-
-// restoring reports whether a setting is being restored, or the controllers it needs.
-func (w *Work) restoring(c *plan.Change) bool {
-	return w.restores(func(e *plan.Entry) bool {
-		same := e.Kind == c.Kind && e.Path == c.Path
-		above := e.Kind.IsController() && Inside(c.Path, e.Path)
-		return same || above
-	})
-}
-
-// restores reports whether an entry that fits is being restored.
-func (w *Work) restores(fits func(*plan.Entry) bool) bool {
-	for _, u := range w.Undoing {
-		for _, entries := range u.Running {
-			for i := range entries {
-				if fits(&entries[i]) {
-					return true
-				}
-			}
 		}
 	}
 	return false

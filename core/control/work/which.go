@@ -1,6 +1,9 @@
 package work
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/workload"
@@ -58,3 +61,52 @@ type NotUndone struct {
 	Entry plan.Entry `json:"entry"`
 	Error string     `json:"error"`
 }
+
+// Undoing is an undo under way. It is on disk as long as it lasts: a daemon that starts
+// in its midst goes on with it.
+type Undoing struct {
+	Which   Which
+	Of      workload.ID     `json:",omitempty"` // of Entries
+	Entries map[uint64]bool `json:",omitempty"` // by Seq: only these, which no concern desires; Which is empty
+	Request uint64
+	Running map[uint64][]plan.Entry // restores, by effect
+	Tried   map[uint64]bool         // entries
+	Result  Undone
+}
+
+// about reports whether an undo includes a workload.
+func (u *Undoing) about(id workload.ID) bool {
+	if u.Entries != nil {
+		return u.Of == id
+	}
+	return u.Which.Has(id)
+}
+
+// has reports whether an entry belongs to an undo. A controller was turned on for the
+// first workload that needed it and goes off with the last.
+func (u *Undoing) has(e *plan.Entry) bool {
+	if u.Entries[e.Seq] {
+		return true
+	}
+	if u.Which.Only != "" {
+		return u.Which.Has(e.Workload) && e.Kind == u.Which.Only
+	}
+	if u.Entries == nil && u.Which.Has(e.Workload) {
+		return true
+	}
+	if !e.Kind.IsController() {
+		return false
+	}
+	if u.Entries != nil && e.Kind == plan.CgroupControllers { // homes need it, too
+		return false
+	}
+	below := func(r plan.Entry) bool { return Inside(r.Path, e.Path) }
+	return slices.ContainsFunc(u.Result.Restored, below) || slices.ContainsFunc(u.Result.Unchanged, below)
+}
+
+// Inside reports whether a cgroup lies below another.
+func Inside(path, group string) bool {
+	return strings.HasPrefix(path, strings.TrimSuffix(group, "/")+"/") && path != group
+}
+
+func ofThreads(e *plan.Entry) bool { return e.Kind == plan.ThreadCPUs }
