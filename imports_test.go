@@ -62,6 +62,9 @@ var may = map[string][]string{
 	"core/control/scene": {
 		"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/hostprep", "core/balance", "core/load",
 	},
+	"core/control/work": {
+		"core/words", "core/topology", "core/workload", "core/plan", "core/share", "core/hostprep", "core/control/journal",
+	},
 	"core/control/homes": {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/scene"},
 }
 
@@ -145,7 +148,7 @@ func allowed(layer, dir, own string) bool {
 // Driver; the loop and what decides name none of them.
 func TestLoopKnowsNoRuntime(t *testing.T) {
 	runtime := regexp.MustCompile(`(?i)libvirt|guest|container|nri\b`)
-	for _, dir := range []string{"daemon", "core/control", "core/control/scene"} {
+	for _, dir := range []string{"daemon", "core/control", "core/control/scene", "core/control/work"} {
 		files, err := filepath.Glob(dir + "/*.go")
 		if err != nil || len(files) < 5 {
 			t.Fatalf("%s: %d files, %v", dir, len(files), err)

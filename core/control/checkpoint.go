@@ -22,6 +22,7 @@ type plainState State
 func (s *State) Checkpoint() json.RawMessage {
 	s.Placements()
 	s.AllChosen()
+	s.Steps()
 	text, err := json.Marshal(checkpoint{(*plainState)(s), s.Journal.All(), s.Written()})
 	if err != nil {
 		panic(fmt.Sprintf("control: a state that cannot be written: %v", err)) // it has no such values

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -101,7 +102,7 @@ func TestUnderAnotherID(t *testing.T) {
 						t.Error("it is not said under the new ID why nothing is done")
 					}
 					f.apply(old.Step) // it takes effect late
-					f.after(retryMost)
+					f.after(work.RetryMost)
 				} else {
 					f.release()
 				}

@@ -3,6 +3,8 @@ package control
 import (
 	"testing"
 	"time"
+
+	"github.com/homenode/homenode/core/control/work"
 )
 
 // A clock that is set back has nothing wait for as long.
@@ -18,7 +20,7 @@ func TestClockSetBack(t *testing.T) {
 		return nil
 	}
 	f.scan(2)
-	f.s.Overwrites["/a"] = overwrite{Count: mostOverwrites, Last: f.now}
+	f.s.Overwrites["/a"] = work.Overwrite{Count: work.MostOverwrites, Last: f.now}
 	f.fail = nil
 	f.after(-365 * 24 * time.Hour)
 	if f.scan(8); !f.settled("/a") || !f.settled("/b") {

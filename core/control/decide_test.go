@@ -311,7 +311,7 @@ func TestWaitIsBounded(t *testing.T) {
 		}
 	}
 	for _, r := range f.s.Retries {
-		if wait := r.Next.Sub(f.now.Add(-2 * time.Second)); wait != retryMost {
+		if wait := r.Next.Sub(f.now.Add(-2 * time.Second)); wait != work.RetryMost {
 			t.Errorf("waits %v", wait)
 		}
 	}
@@ -675,7 +675,7 @@ func TestSamePIDAnotherProcess(t *testing.T) {
 	f := newFake(t, 2, 8)
 	id := f.addProcess(77, "db", 2, 1<<20, 0, 1)
 	f.scan(6)
-	if f.s.Moves[id].State != moveDone || f.s.Given[id].Empty() || f.placement(id).Start != 7 {
+	if f.s.Moves[id].State != work.MoveDone || f.s.Given[id].Empty() || f.placement(id).Start != 7 {
 		t.Fatalf("move %+v, given %v, %+v", f.s.Moves[id], f.s.Given[id], f.placement(id))
 	}
 	f.undo(id)
@@ -792,7 +792,7 @@ func TestMemoryNotReadSinceItsMove(t *testing.T) {
 	memory := slices.Clone(f.works[id].obs.Memory)
 	f.order(id, 1)
 	moved := slices.Clone(f.works[id].obs.Memory)
-	if f.s.Moves[id].State != moveDone || f.told(words.MoveEnded) != 1 || slices.Equal(memory, moved) {
+	if f.s.Moves[id].State != work.MoveDone || f.told(words.MoveEnded) != 1 || slices.Equal(memory, moved) {
 		t.Fatalf("move %+v, memory %v", f.s.Moves[id], moved)
 	}
 	w := f.works[id]

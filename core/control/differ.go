@@ -75,7 +75,7 @@ func (s *State) decideAgain(c concern.Concern) {
 			steps = append(steps, x.Step)
 		}
 	}
-	for _, group := range grouped(steps) {
+	for _, group := range work.Grouped(steps) {
 		id := group[0].Workload
 		if s.Tasks[id] == nil && !s.undoes(id) && !s.Holds.Has(id) {
 			s.begin(id, &Task{Steps: group, Scan: s.Seen})
@@ -156,18 +156,12 @@ func (s *State) restoreUndesired(all []concern.Concern, desired []wanted) {
 
 // restoreOnly restores some entries of one workload; nothing is held afterwards.
 func (s *State) restoreOnly(id workload.ID, entries map[uint64]bool) {
-	s.Undoing = append(s.Undoing, &undoing{Of: id, Entries: entries})
-	s.undoMore()
+	s.RestoreOnly(id, entries)
 }
 
 // again reports whether something that may fail may be tried now, and if so puts off the next try.
 func (s *State) again(key stepKey) bool {
-	r := s.Retries[key]
-	if s.waits(r.Next) {
-		return false
-	}
-	s.Retries[key] = retry{Failures: r.Failures + 1, Next: s.At.Add(min(retryFirst<<min(r.Failures, 10), retryMost))}
-	return true
+	return s.Again(key)
 }
 
 // ended has the concerns take up how a step went; nil is success.

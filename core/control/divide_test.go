@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/control/concern/threads"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -148,7 +149,7 @@ func TestDivideIsTakenBack(t *testing.T) {
 	if got := f.toldOf(id, words.ThreadsTaken) - told; got != 1 {
 		t.Errorf("told %d times", got)
 	}
-	f.after(2 * retryMost)
+	f.after(2 * work.RetryMost)
 	f.scan(4)
 	if got := f.sets(id); got[f.host().Online.String()] != 0 {
 		t.Errorf("once it is quiet: %v", got)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
@@ -810,9 +811,9 @@ func (f *fake) movePages(e Effect) {
 			break
 		}
 		total += int64(f.moveHalf(w, e.Step, half)) << 10
-		m := plan.Move{Moved: total, State: moveRunning}
+		m := plan.Move{Moved: total, State: work.MoveRunning}
 		if half == 0 && f.paused != "" {
-			f.turn(Input{Progress: &Progress{ID: e.ID, Move: plan.Move{Moved: total, State: movePaused, Why: f.paused}}})
+			f.turn(Input{Progress: &Progress{ID: e.ID, Move: plan.Move{Moved: total, State: work.MovePaused, Why: f.paused}}})
 		}
 		if half == 1 && f.pinned > 0 {
 			m.Refused = int64(f.pinned) << 10

@@ -4,8 +4,6 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
-	"github.com/homenode/homenode/core/control/work"
-	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -50,16 +48,6 @@ type Scan struct {
 	Failed    string            `json:"failed,omitempty"` // why nothing could be seen; the rest is empty then
 }
 
-// SurveyKind names what is read beside the scans.
-type SurveyKind = work.SurveyKind
-
-// Surveys; package work describes them.
-const (
-	Managers   = work.Managers
-	Links      = work.Links
-	Interrupts = work.Interrupts
-)
-
 // Survey is what a survey found.
 type Survey struct {
 	Kind     SurveyKind                      `json:"kind"`
@@ -89,37 +77,6 @@ type Request struct {
 	By      *plan.Asker      `json:"by,omitempty"` // nil: homenode itself, or not recorded
 }
 
-// Which names one workload, or all.
-type Which struct {
-	ID  workload.ID `json:"id,omitempty"` // or a name, see workload.Find
-	All bool        `json:"all,omitempty"`
-	// Sharing is what versions before 0.3 have on disk for what homenode restored by itself.
-	Sharing bool `json:"sharing,omitempty"`
-	// Own: not of what a person ordered to be set (`host prepare`).
-	Own bool `json:"own,omitempty"`
-	// Only: settings of this kind alone; tasks under way go on, and nothing is held afterwards. "" is all.
-	Only plan.SettingKind `json:"only,omitempty"`
-	// Stop: the daemon ends and puts everything back; nothing is held afterwards.
-	Stop bool `json:"stop,omitempty"`
-	// DryRun: nothing is changed; the answer is what would be.
-	DryRun bool `json:"dry_run,omitempty"`
-}
-
-// name is it in words.
-func (w Which) name() string {
-	if w.All {
-		return "everything"
-	}
-	return string(w.ID)
-}
-
-func (w Which) has(id workload.ID) bool {
-	if w.All {
-		return !w.Own || id != hostprep.ID
-	}
-	return id.Is(w.ID)
-}
-
 // Change asks for steps that no plan of a scan makes, as those that prepare a host. A person
 // has ordered them: they are carried out in observe mode too, whatever is held.
 type Change struct {
@@ -129,30 +86,6 @@ type Change struct {
 	// Release ends the hold of the workloads that the steps are about.
 	Release bool `json:"release,omitempty"`
 }
-
-// What a step or a request came to.
-type (
-	Code    = work.Code
-	Failure = work.Failure
-)
-
-// Codes of refusals and failures; package work describes them.
-const (
-	BadRequest = work.BadRequest
-	NotFound   = work.NotFound
-	Forbidden  = work.Forbidden
-	NoRoom     = work.NoRoom
-	Failed     = work.Failed
-	Gone       = work.Gone
-	Fixed      = work.Fixed
-	InUse      = work.InUse
-	Foreign    = work.Foreign
-	Lacking    = work.Lacking
-	Unchanged  = work.Unchanged
-	NoAnswer   = work.NoAnswer
-	NotFrozen  = work.NotFrozen
-	Cancelled  = work.Cancelled
-)
 
 // Reply answers a Request: Failed, or what was asked.
 type Reply struct {
@@ -171,27 +104,6 @@ type Reply struct {
 	Unwritten string `json:"unwritten,omitempty"`
 }
 
-// Undone answers an undo. What could not be put back stays in the journal.
-type Undone struct {
-	Workload workload.ID  `json:"workload,omitempty"` // whose; "" for all
-	Restored []plan.Entry `json:"restored,omitempty"`
-	Gone     []plan.Entry `json:"gone,omitempty"` // the thing no longer exists
-	// Unchanged stood as they were before homenode, before anything was put back.
-	Unchanged []plan.Entry `json:"unchanged,omitempty"`
-	Foreign   []plan.Entry `json:"foreign,omitempty"`  // somebody else has set it since: it is theirs
-	Deferred  []NotUndone  `json:"deferred,omitempty"` // others use it still; it goes back with them
-	Failed    []NotUndone  `json:"failed,omitempty"`
-	// Policies is those of `homenode run` whose affinity was put back: the memory policy that
-	// each was started with stays.
-	Policies []workload.ID `json:"policies,omitempty"`
-}
-
-// NotUndone is one setting that was not put back.
-type NotUndone struct {
-	Entry plan.Entry `json:"entry"`
-	Error string     `json:"error"`
-}
-
 // PartitionNow is the partition as it holds.
 type PartitionNow struct {
 	Partition plan.Partition  `json:"partition"`
@@ -208,32 +120,4 @@ type Output struct {
 	// Of a scan: the plan it led to and why.
 	Plan    *plan.Plan      `json:"plan,omitempty"`
 	Balance *balance.Report `json:"balance,omitempty"`
-}
-
-// What is done beside the loop, and how it ended.
-type (
-	EffectKind = work.EffectKind
-	Effect     = work.Effect
-	Result     = work.Result
-)
-
-// Kinds of effect; package work describes them.
-const (
-	EffectRead      = work.EffectRead
-	EffectApply     = work.EffectApply
-	EffectRestore   = work.EffectRestore
-	EffectCheck     = work.EffectCheck
-	EffectPresent   = work.EffectPresent
-	EffectInherited = work.EffectInherited
-	EffectCancel    = work.EffectCancel
-	EffectSurvey    = work.EffectSurvey
-	EffectChanged   = work.EffectChanged
-	EffectScheduler = work.EffectScheduler
-	EffectMoved     = work.EffectMoved
-)
-
-// Progress is how far a page move has come.
-type Progress struct {
-	ID   uint64    `json:"id"` // of the effect
-	Move plan.Move `json:"move"`
 }

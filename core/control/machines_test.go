@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -337,7 +338,7 @@ func TestLargeMachineMovesAtAPace(t *testing.T) {
 	if diff := cmp.Diff(want, f.changed()); diff != "" || midst != "8-15/0-1" {
 		t.Errorf("in the midst at %q (-want +got):\n%s", midst, diff)
 	}
-	if m := f.s.Moves["m:a"]; m.State != moveDone || m.Moved != 4<<30 || f.home("m:a") != "1" || f.onHome(f.workOf(a).obs.ID) != 0 {
+	if m := f.s.Moves["m:a"]; m.State != work.MoveDone || m.Moved != 4<<30 || f.home("m:a") != "1" || f.onHome(f.workOf(a).obs.ID) != 0 {
 		t.Errorf("%+v", m)
 	}
 }

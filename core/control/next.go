@@ -15,6 +15,11 @@ import (
 func Next(s *State, in Input) (*State, Output) {
 	var out Output
 	s.out, s.At = &out, in.At
+	s.Attach(loop{s})
+	ofTask := in.Result != nil || in.Progress != nil
+	if !ofTask { // after thousands of results, only once
+		s.Steps()
+	}
 	switch {
 	case in.Started != nil:
 		s.start(in.Started)
@@ -31,7 +36,7 @@ func Next(s *State, in Input) (*State, Output) {
 	case in.Result != nil:
 		s.result(in.Result)
 	case in.Progress != nil:
-		s.progress(in.Progress)
+		s.Progressed(in.Progress)
 	case in.Withdrawn != 0:
 		s.withdraw(in.Withdrawn)
 	case in.Stopped:
@@ -47,37 +52,17 @@ func (s *State) start(in *Started) {
 	if s.Holds.All && (s.Trial == nil || !s.Trial.Holds.All) {
 		s.event(plan.Event{Kind: plan.EventDaemon}, words.AllHeld)
 	}
-	for _, id := range sortedKeys(s.Moves) {
-		if m := s.Moves[id]; m.State == moveRunning || m.State == movePaused {
-			m.State = moveInterrupted
-			s.saveMove(m)
-			s.event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveInterrupted, m.Home, m.Moved, m.Planned)
-		}
-	}
+	s.Interrupt()
 	if s.Trial != nil && s.Trial.Ending == nil {
 		s.event(plan.Event{Kind: plan.EventDaemon}, words.TrialGoesOn, s.Trial.Name)
 	}
-	for _, u := range s.Undoing {
-		s.tellGoesOn(u)
-	}
-	s.undoMore()
+	s.GoOn()
 }
 
 // stop begins nothing more.
 func (s *State) stop() {
-	s.Stopping = true
 	s.event(plan.Event{Kind: plan.EventDaemon}, words.DaemonStopped)
-	for _, id := range sortedKeys(s.Tasks) {
-		s.cancel(id, s.Tasks[id])
-	}
-}
-
-// effect asks for something to be done and returns its number.
-func (s *State) effect(e Effect) uint64 {
-	s.Effects++
-	e.ID = s.Effects
-	s.out.Effects = append(s.out.Effects, e)
-	return e.ID
+	s.Stop()
 }
 
 // note asks for something that has no result.
@@ -89,22 +74,11 @@ func (s *State) reply(r Reply) {
 	}
 }
 
-// put writes an entry into the journal, in memory and on disk.
-func (s *State) put(e plan.Entry) {
-	s.Journal.Put(e)
-	s.out.Save.Entries = append(s.out.Save.Entries, e)
-}
-
 func (s *State) save(key string, v any) {
 	if s.out.Save.Values == nil {
 		s.out.Save.Values = map[string]any{}
 	}
 	s.out.Save.Values[key] = v
-}
-
-func (s *State) saveMove(m plan.Move) {
-	s.Moves[m.Workload] = m
-	s.out.Save.Moves = append(s.out.Save.Moves, m)
 }
 
 func (s *State) saveHolds() { s.save(KeyHolds, Holds{All: s.Holds.All, IDs: cloned(s.Holds.IDs)}) }
@@ -188,12 +162,5 @@ func (s *State) noteGiven(id workload.ID, kind plan.SettingKind, value string) {
 	}
 	if cpus, err := topology.ParseCPUSet(value); err == nil {
 		s.Give(id, cpus)
-	}
-}
-
-// tellObserver tells it what was done to a workload.
-func (s *State) tellObserver(kind EffectKind, id workload.ID) {
-	for _, part := range s.observed(id) {
-		s.note(Effect{Kind: kind, Workload: part})
 	}
 }

@@ -11,7 +11,7 @@ import (
 func TestPartsAreMeant(t *testing.T) {
 	h := Holds{IDs: map[workload.ID]bool{"vm:a": true, "/x": true}}
 	for id, want := range map[workload.ID]bool{"vm:a": true, "vm:a/cell0": true, "vm:a/cell01": false, "vm:a/cell": false, "vm:ab/cell0": false, "/x/cell0": false} {
-		if h.Has(id) != want || (Which{ID: "vm:a"}).has(id) != want || Matches("vm:a", &workload.Observation{ID: id}) != want {
+		if h.Has(id) != want || (Which{ID: "vm:a"}).Has(id) != want || Matches("vm:a", &workload.Observation{ID: id}) != want {
 			t.Errorf("%s: %t", id, !want)
 		}
 	}

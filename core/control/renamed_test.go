@@ -9,6 +9,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/workload"
@@ -64,7 +65,7 @@ func TestJournalOfBefore(t *testing.T) {
 		{Seq: 3, Workload: "/a", Kind: plan.TaskPolicy, Path: "/a", Old: "other", New: "offline", State: plan.Applied},
 		{Seq: 4, Workload: "/offline", Kind: plan.CgroupCPUs, Path: "/offline", Old: "0-3", New: "0-1", State: plan.Applied},
 	}
-	s := New(Settings{}, Saved{Journal: entries, Theirs: []Theirs{{Workload: share.CacheID, Kind: plan.CacheGroup, Path: "homenode-offline"}}})
+	s := New(Settings{}, Saved{Journal: entries, Theirs: []journal.Theirs{{Workload: share.CacheID, Kind: plan.CacheGroup, Path: "homenode-offline"}}})
 	if _, known := s.Theirs[string(plan.CacheGroup)+" "+share.CacheGroup]; !known {
 		t.Errorf("what another program took over is %+v", s.Theirs)
 	}

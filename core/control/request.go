@@ -215,17 +215,17 @@ func (s *State) rehome(id workload.ID, in *MoveRequest) (*Moved, *Failure) {
 		return answer, failure(bad)
 	}
 	if answer.Outcome == plan.Kept {
-		s.tryAgain(id)
+		s.TryAgain(id)
 		s.release(id)
 		return answer, nil
 	}
 	s.release(id)
 	s.keep(s.Homes.Follow(next, answer, s.scanned(), s.At))
-	s.own = false
-	s.tryAgain(id) // what failed on the way to the old home says nothing of the new one
+	s.NewPlan()
+	s.TryAgain(id) // what failed on the way to the old home says nothing of the new one
 	s.order(id, words.MovedByOrder, answer.To, answer.CPUs, answer.From, answer.FromCPUs)
 	if s.acts() {
-		s.dispatch() // a page move to the old home ends
+		s.Dispatch() // a page move to the old home ends
 	}
 	return answer, nil
 }
@@ -243,7 +243,7 @@ func (s *State) release(id workload.ID) {
 func (s *State) cancelMove(id workload.ID, dry bool) (*Moved, *Failure) {
 	t := s.Tasks[id]
 	moving := t != nil && t.Transfer != nil
-	queued := s.Settings.Enforce && !s.Holds.Has(id) && slices.ContainsFunc(s.Plan.Steps, func(x plan.Step) bool { return x.Workload == id && x.Kind == plan.MovePages })
+	queued := s.Settings.Enforce && !s.Holds.Has(id) && slices.ContainsFunc(s.Steps(), func(x plan.Step) bool { return x.Workload == id && x.Kind.MovesPages() })
 	if !moving && !queued {
 		return nil, refuse(NotFound, words.NoMove, string(id))
 	}
@@ -260,7 +260,7 @@ func (s *State) cancelMove(id workload.ID, dry bool) (*Moved, *Failure) {
 	s.hold(Which{ID: id})
 	s.order(id, words.MoveCancelledByHand)
 	if t != nil {
-		s.cancel(id, t)
+		s.Cancel(id, t)
 	}
 	return answer, nil
 }
@@ -314,12 +314,6 @@ func orAny(p plan.Partition) plan.Partition {
 	return p
 }
 
-// queued is a task that waits for another of its workload to end.
-type queued struct {
-	ID   workload.ID
-	Task *Task
-}
-
 // change carries out steps that somebody asks for, which are all about one workload.
 func (s *State) change(id uint64, in *Change) {
 	if len(in.Steps) == 0 {
@@ -347,47 +341,16 @@ func (s *State) change(id uint64, in *Change) {
 	if in.Release {
 		s.release(w)
 	}
-	s.dropSteps(Which{ID: w}) // they were planned on how it was before
+	s.DropSteps(Which{ID: w}) // they were planned on how it was before
 	t := &Task{Steps: slices.Clone(in.Steps), Request: id, Together: in.Together, Scan: s.Seen}
-	now := s.Tasks[w]
-	if now != nil { // who asks has the last word
-		s.cancel(w, now)
-	}
-	if now != nil || s.undoes(w) {
-		s.Queued = append(s.Queued, &queued{w, t})
-		return
-	}
-	s.begin(w, t)
+	s.Queue(w, t)
 }
 
 // movedByHand is the nodes that a person moves a process to by these steps; "" when they are others.
 func movedByHand(steps []plan.Step) string {
 	last := &steps[len(steps)-1]
-	if last.Kind == plan.MovePages && last.Reason.Code == words.MovedByHand {
+	if last.Kind.MovesPages() && last.Reason.Code == words.MovedByHand {
 		return last.To
 	}
 	return ""
-}
-
-// changed answers who asked for steps.
-func (s *State) changed(t *Task) {
-	cut := &Failure{Code: Cancelled, Text: words.Because(words.HeldByHand).String()}
-	if n := len(t.Errs); t.Together && n > 0 && t.Errs[n-1] != nil {
-		cut = t.Errs[n-1]
-	}
-	for range t.Steps {
-		t.Errs = append(t.Errs, cut)
-	}
-	s.reply(Reply{ID: t.Request, Changed: t.Errs})
-}
-
-// dequeue begins a task that waited for this workload.
-func (s *State) dequeue(id workload.ID) {
-	i := slices.IndexFunc(s.Queued, func(q *queued) bool { return q.ID == id })
-	if i < 0 || s.undoes(id) {
-		return
-	}
-	t := s.Queued[i].Task
-	s.Queued = slices.Delete(s.Queued, i, i+1)
-	s.begin(id, t)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/core/control/homes"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -139,7 +140,7 @@ func TestCancelMove(t *testing.T) {
 		}
 	}
 	f.scan(1)
-	if m := f.s.Moves[a]; m.State != moveCancelled || m.Moved >= m.Planned || f.told(words.MoveCancelledByHand) != 1 {
+	if m := f.s.Moves[a]; m.State != work.MoveCancelled || m.Moved >= m.Planned || f.told(words.MoveCancelledByHand) != 1 {
 		t.Errorf("%+v", m)
 	}
 	f.scan(5)

@@ -43,7 +43,7 @@ func (s *State) scan(in *Scan) {
 		}
 	}
 	s.Show(scene.Named(s.Admissions, snap))
-	s.Snapshot.Observations = s.ownWrites(s.Snapshot.Observations)
+	s.Snapshot.Observations = s.OwnWrites(s.Snapshot.Observations, s.admittedSince)
 	unfollowed := s.Unfollowed(s.Settings.Rules)
 	if len(unfollowed) > 0 {
 		s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), unfollowed...)
@@ -77,8 +77,9 @@ func (s *State) decide() {
 	out, violations := s.sound(s.input(s.Began))
 	s.Note(out.Plan.Report.Decisions)
 	out.Plan.Placements = homes.WithStartTimes(out.Plan.Placements, s.scanned())
-	s.Plan, s.own, s.Balancing, s.Halted = out.Plan, false, out.Report, words.Reason{}
-	s.inUseAs = s.targetsInUse()
+	s.Plan, s.Balancing, s.Halted = out.Plan, out.Report, words.Reason{}
+	s.NewPlan()
+	s.FindTargets()
 	if len(violations) == 0 {
 		s.reconcile()
 	}
@@ -106,7 +107,7 @@ func (s *State) decide() {
 	s.out.Plan, s.out.Balance = &out.Plan, &out.Report
 	s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), s.Lost()...)
 	s.tellScan(&before)
-	s.tellMoved()
+	s.ShowMoved()
 	if s.Halted.None() {
 		s.tellBalance()
 		s.keepDecisions()
@@ -185,13 +186,9 @@ func (s *State) living(was *State) []workload.Placement {
 	if len(s.Holds.IDs) != held {
 		s.saveHolds()
 	}
-	dropGone(s.Moves, l.Gone)
 	s.forgetGone(l.Gone)
-	s.keepSilent(l.Gone)
-	dropGone(s.Narrowed, l.Gone)
+	s.Work.Forget(l.Gone, l.Another, s.AtTarget)
 	s.forgetTold()
-	maps.DeleteFunc(s.Overwrites, func(id workload.ID, w overwrite) bool { return l.Another[id] || s.At.Sub(w.Last).Abs() >= giveInFor })
-	maps.DeleteFunc(s.Retries, func(key stepKey, r retry) bool { return l.Another[key.Workload] || s.At.Sub(r.Next) > retryMost })
 	return l.Placements
 }
 
@@ -208,14 +205,10 @@ func (s *State) forgetTold() {
 				return s.observation(workload.ID(id)) == nil
 			}
 		}
-		id, of := strings.CutPrefix(key, toldNarrowed) // what it was narrowed to is no news later
+		id, of := strings.CutPrefix(key, work.ToldNarrowed) // what it was narrowed to is no news later
 		_, still := s.Narrowed[workload.ID(id)]
 		return of && !still
 	})
-}
-
-func dropGone[V any](m map[workload.ID]V, gone func(workload.ID) bool) {
-	maps.DeleteFunc(m, func(id workload.ID, _ V) bool { return gone(id) })
 }
 
 // policy is the configured one with the partition on h and what other managers keep for
@@ -261,13 +254,11 @@ func (s *State) flights() []balance.Flight {
 	for i := range s.Plan.Steps {
 		step := &s.Plan.Steps[i]
 		p := place.Of(s.Placements(), step.Workload)
-		if step.Kind != plan.MovePages || p == nil {
+		if !step.Kind.MovesPages() || p == nil {
 			continue
 		}
 		f := balance.Flight{Workload: step.Workload, To: p.Home}
-		if r, ok := s.Retries[work.KeyOf(step)]; ok && s.waits(r.Next) {
-			f.PutOff = putOff(r.Text)
-		}
+		f.PutOff = s.PutOffMove(step)
 		if s.Holds.Has(step.Workload) {
 			f.PutOff = words.Because(words.HeldByHand)
 		}
@@ -345,25 +336,6 @@ func (s *State) tick(in balance.Input) (out balance.Outcome, learnt balance.Hist
 		panic("the engine panics on a host without workloads")
 	}
 	return out, learnt, n - 1
-}
-
-// keepSilent has what is left alone stay so under the ID that its cgroup or process has by now: it is
-// told there, and nothing is begun.
-func (s *State) keepSilent(gone func(workload.ID) bool) {
-	for _, id := range sortedKeys(s.Silent) {
-		q := s.Silent[id]
-		if s.At.Sub(q.Until) > retryMost {
-			delete(s.Silent, id)
-			continue
-		}
-		if !gone(id) {
-			continue
-		}
-		delete(s.Silent, id)
-		if now := s.AtTarget(q.Target); now != "" && !s.Silent[now].Until.After(q.Until) {
-			s.Silent[now] = q
-		}
-	}
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -47,7 +48,7 @@ func (s *Settings) scene() scene.Settings {
 type underway State
 
 func (w *underway) Held(id workload.ID) bool     { return w.Holds.Has(id) }
-func (w *underway) Changing(id workload.ID) bool { return (*State)(w).changing(id) }
+func (w *underway) Changing(id workload.ID) bool { return w.Work.Changing(id) }
 func (w *underway) Busy(id workload.ID) bool     { return w.Tasks[id] != nil }
 
 func (w *underway) Trouble(id workload.ID) *scene.Trouble {
@@ -57,11 +58,11 @@ func (w *underway) Trouble(id workload.ID) *scene.Trouble {
 		return nil
 	}
 	var t scene.Trouble
-	if (*State)(w).silentNow(id) { // it is tried again after that
-		t.Silent = silent.why()
+	if w.SilentNow(id) { // it is tried again after that
+		t.Silent = silent.Why()
 	}
-	if others.Count >= mostOverwrites && w.At.Sub(others.Last) < giveInFor {
-		t.GivenIn = words.Because(words.GivenIn, others.Count, giveInFor)
+	if others.Count >= work.MostOverwrites && w.At.Sub(others.Last) < work.GiveInFor {
+		t.GivenIn = words.Because(words.GivenIn, others.Count, work.GiveInFor)
 	}
 	return &t
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
-	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -74,27 +73,6 @@ func (h *Holds) Has(id workload.ID) bool {
 	return h.All || h.IDs[id] || h.IDs[whole]
 }
 
-type (
-	retry   = work.Retry
-	stepKey = work.Key
-)
-
-// overwrite is how often others have set anew what homenode had set of a workload.
-type overwrite struct {
-	Count int
-	Last  time.Time
-}
-
-// silent is a workload of which a call did not come back.
-type silent struct {
-	Failures int
-	Until    time.Time
-	Text     string
-	Code     Code          // NoAnswer or NotFrozen
-	Wait     time.Duration // from the failure to Until
-	Target   string        // in which the call did not come back, as plan.Target.Own
-}
-
 // State is everything homenode remembers of a host. Next owns the one it is given and
 // may change what it refers to.
 type State struct {
@@ -102,22 +80,16 @@ type State struct {
 	Concerns
 	scene.Scene
 	homes.Homes
+	work.Work
 
 	// On disk.
-	Seq       uint64          // of the newest journal entry ever
-	Events    uint64          // numbered so far
-	Journal   journal.Journal `json:"-"`
+	Events    uint64 // numbered so far
 	Holds     Holds
-	Partition plan.Partition            // between dedicated and shared work
-	Moves     map[workload.ID]plan.Move // the newest that ended, of workloads that are there
-	Undoing   []*undoing
-	Theirs    journal.Foreign // by kind and path
-	Trial     *Trial          `json:",omitempty"` // under way; nil for none
-	TrialOver *TrialOver      `json:",omitempty"`
+	Partition plan.Partition // between dedicated and shared work
+	Trial     *Trial         `json:",omitempty"` // under way; nil for none
+	TrialOver *TrialOver     `json:",omitempty"`
 
 	// From the newest scan.
-	At        time.Time // of the newest input
-	Scans     uint64    // begun
 	Balancing balance.Report
 	Halted    words.Reason // why nothing is changed; none when something is
 
@@ -126,33 +98,18 @@ type State struct {
 	Known    map[SurveyKind]bool      // those that have been made
 
 	// What is under way.
-	Effects    uint64 // numbered so far
-	Tasks      map[workload.ID]*Task
-	Running    map[uint64]workload.ID // tasks by their effect
-	Queued     []*queued              // that wait for a task of their workload to end
-	inUseAs    map[string]workload.ID // see targetsInUse; made anew before it is asked
-	Ended      map[workload.ID]ended  // what ended, until a scan has seen what it did
-	Waits      map[workload.ID]time.Time
-	Checks     map[uint64]workload.ID // of settings that do not read as they should
 	Pruning    *pruning
-	Stopping   bool       // the daemon ends: nothing is begun any more
 	Waiting    []*Request `json:",omitempty"` // for the first scan
 	Inheriting uint64     // the effect that looks for who has inherited, 0 for none
 
-	Tried      map[workload.ID]bool // since the newest scan, and nothing took: not begun again before the next
-	Retries    map[stepKey]retry
-	Silent     map[workload.ID]silent
-	Overwrites map[workload.ID]overwrite
-	Left       map[workload.ID]workload.Owner  // owners of what is gone (see left)
-	Narrowed   map[workload.ID]topology.CPUSet // CPUs left of those homenode gave, where others took some
-	Asked      map[processKey]bool             // processes seen, and whether it is known if they have inherited
-	wide       map[workload.ID]bool            // see View.Wide
-	Told       map[string]string               // what was said last of what would repeat
-	Balanced   string                          // what was last said of balancing
-	Swung      time.Time                       // when it was last said that a node is, or no longer is, short
-	Pruned     time.Time
+	Left     map[workload.ID]workload.Owner // owners of what is gone (see left)
+	Asked    map[processKey]bool            // processes seen, and whether it is known if they have inherited
+	wide     map[workload.ID]bool           // see View.Wide
+	Told     map[string]string              // what was said last of what would repeat
+	Balanced string                         // what was last said of balancing
+	Swung    time.Time                      // when it was last said that a node is, or no longer is, short
+	Pruned   time.Time
 
-	own     bool                                 // nobody else has the steps of Plan
 	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
 	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)
 	out     *Output     // of the input being worked on
@@ -179,7 +136,7 @@ type Saved struct {
 	Scheduler  share.SchedulerState
 	Moves      []plan.Move
 	Undoing    []Which
-	Theirs     []Theirs
+	Theirs     []journal.Theirs
 	Trial      *Trial
 }
 
@@ -197,8 +154,8 @@ const (
 	KeyChosen     = "chosen"
 	KeyPast       = "balance"
 	KeyPartition  = "partition"
-	KeyUndoing    = "undoing"
-	KeyTheirs     = "theirs"
+	KeyUndoing    = work.KeyUndoing
+	KeyTheirs     = work.KeyTheirs
 	KeyTrial      = "trial"
 )
 
@@ -207,16 +164,13 @@ func New(settings Settings, saved Saved) *State {
 	s := &State{
 		engine:    balance.Tick,
 		Settings:  settings,
-		Seq:       saved.Seq,
 		Events:    saved.Events,
-		Journal:   journal.New(saved.Journal),
 		Homes:     homes.New(saved.Admissions, saved.Chosen, saved.Placements),
+		Work:      work.New(saved.Seq, saved.Journal, saved.Theirs, saved.Moves, saved.Undoing),
 		Holds:     Holds{All: saved.Holds.All, IDs: cloned(saved.Holds.IDs)},
 		Partition: settings.Partition,
 		Concerns:  newConcerns(&settings, &saved),
-		Theirs:    journal.ForeignOf(saved.Theirs),
 		Trial:     trialOf(saved.Trial),
-		Moves:     map[workload.ID]plan.Move{},
 		Scene: scene.Scene{
 			Claims:   map[workload.ID]*workload.Claim{},
 			SeenAs:   map[workload.ID][]workload.ID{},
@@ -225,21 +179,14 @@ func New(settings Settings, saved Saved) *State {
 			Helpers:  map[processKey]workload.ID{},
 		},
 		Surveyed: map[SurveyKind]time.Time{},
-		Known:    map[SurveyKind]bool{}, Tasks: map[workload.ID]*Task{}, Running: map[uint64]workload.ID{}, Ended: map[workload.ID]ended{}, Waits: map[workload.ID]time.Time{}, Checks: map[uint64]workload.ID{},
-		Tried: map[workload.ID]bool{}, Retries: map[stepKey]retry{}, Silent: map[workload.ID]silent{}, Overwrites: map[workload.ID]overwrite{},
-		Narrowed: map[workload.ID]topology.CPUSet{}, Asked: map[processKey]bool{}, Told: map[string]string{},
+		Known:    map[SurveyKind]bool{},
+		Asked:    map[processKey]bool{},
+		Told:     map[string]string{},
 	}
+	s.Attach(loop{s})
 	s.History.Changes = saved.Past
 	if p := saved.Partition; p.Partition != "" && p.Configured == settings.Partition && p.Partition.Check() == nil {
 		s.Partition = p.Partition
-	}
-	for _, m := range saved.Moves {
-		s.Moves[m.Workload] = m
-	}
-	for _, w := range saved.Undoing {
-		if !w.Sharing { // of an earlier version: what is no longer desired is found again
-			s.Undoing = append(s.Undoing, &undoing{Which: w})
-		}
 	}
 	for _, e := range saved.Journal {
 		s.noteGiven(e.Workload, e.Kind, e.New)
@@ -298,9 +245,9 @@ func (v Saved) AfterBoot(at time.Time, survives func(plan.SettingKind) bool) (Sa
 	maps.DeleteFunc(held.IDs, func(id workload.ID, _ bool) bool { return ofProcess(id) })
 	v.Holds = held
 	v.Undoing = slices.DeleteFunc(append([]Which{}, v.Undoing...), func(w Which) bool {
-		return !slices.ContainsFunc(v.Journal, func(e plan.Entry) bool { return w.has(e.Workload) })
+		return !slices.ContainsFunc(v.Journal, func(e plan.Entry) bool { return w.Has(e.Workload) })
 	})
-	v.Theirs = slices.DeleteFunc(slices.Clone(v.Theirs), func(t Theirs) bool { return !survives(t.Kind) })
+	v.Theirs = slices.DeleteFunc(slices.Clone(v.Theirs), func(t journal.Theirs) bool { return !survives(t.Kind) })
 	b.Placements = plan.HomesOf(v.Placements)
 	b.Values = map[string]any{KeyAdmissions: v.Admissions, KeyHolds: v.Holds, KeyUndoing: v.Undoing, KeyTheirs: v.Theirs}
 	if v.Scheduler.Runs != "" || v.Scheduler.Failures > 0 || len(v.Scheduler.Loads) > 0 {

@@ -142,7 +142,7 @@ func (s *State) prunedResult(r *Result) {
 	case p.Passes > 0:
 		found := len(r.Inherited)
 		ofDead := slices.ContainsFunc(r.Inherited, func(h plan.Inherited) bool { return slices.Contains(p.Dead, h.Of) })
-		s.adopt(r.Inherited, nil)
+		s.AdoptInherited(r.Inherited, nil)
 		// What lives and starts others all the time keeps its entry.
 		if found > 0 && (p.Passes < inheritPasses || ofDead) {
 			if p.Passes >= inheritPasses {
@@ -252,46 +252,9 @@ func (s *State) inheritedResult(r *Result) {
 			owner[p] = s.Snapshot.Observations[i].ID
 		}
 	}
-	for _, h := range s.adopt(r.Inherited, func(p workload.Process) (workload.ID, bool) { id, ok := owner[p]; return id, ok }) {
+	for _, h := range s.AdoptInherited(r.Inherited, func(p workload.Process) (workload.ID, bool) { id, ok := owner[p]; return id, ok }) {
 		if p, err := plan.ParseProcessPath(h.Path); err == nil {
 			s.Asked[processKey(p)] = false // it is asked again
 		}
 	}
-}
-
-// adopt journals what has inherited a value that an entry gave, with the value it would
-// have without homenode, so that undo finds it when the one it inherited from is gone. of
-// names the workload that a process belongs to; for those it does not know, the one it
-// inherits from is taken. adopt returns those that inherited from an entry that has gone since
-// they were looked for: whoever asked has to ask again.
-func (s *State) adopt(found []plan.Inherited, of func(workload.Process) (workload.ID, bool)) (stale []plan.Inherited) {
-	for _, h := range found {
-		if s.Journal.Of(h.Kind, h.Path) != nil {
-			continue
-		}
-		from := s.Journal.At(h.Of)
-		if from == nil {
-			stale = append(stale, h)
-			continue
-		}
-		id := from.Workload
-		p, err := plan.ParseProcessPath(h.Path)
-		if err == nil && of != nil {
-			if own, ok := of(p); ok {
-				id = own
-			}
-		}
-		s.Seq++
-		// The time of the entry it inherits from: its own children may be older than now.
-		e := plan.Entry{Seq: s.Seq, Time: from.Time, Ticks: from.Ticks, Workload: id, Kind: h.Kind, Path: h.Path, Groups: h.Groups, Object: h.Object,
-			Old: h.Value, New: h.Has, Of: h.Of, State: plan.Applied}
-		if from.Kind == h.Kind && from.New != h.Has { // what has been set since it was seen, or is now, reaches it too
-			e.New, e.Past = from.New, append(slices.DeleteFunc(slices.Clone(from.Past), func(p string) bool { return p == h.Has }), h.Has)
-		}
-		s.put(e)
-		if err == nil && id == ProcessID(p.PID) {
-			s.noteGiven(id, h.Kind, h.Has)
-		}
-	}
-	return stale
 }

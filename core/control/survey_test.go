@@ -581,7 +581,7 @@ func TestWhoIsAdopted(t *testing.T) {
 	}
 	s.Seq = 2
 	owner := func(p workload.Process) (workload.ID, bool) { return ProcessID(79), p.PID == 79 }
-	s.adopt([]plan.Inherited{inheritor(78, 1), inheritor(79, 1), inheritor(80, 1), inheritor(81, 9)}, owner)
+	s.AdoptInherited([]plan.Inherited{inheritor(78, 1), inheritor(79, 1), inheritor(80, 1), inheritor(81, 9)}, owner)
 	want := map[string]workload.ID{"78@8": "pid:77", "79@8": "pid:79"}
 	for _, e := range out.Save.Entries {
 		if want[e.Path] != e.Workload || e.Old != "0-15" || e.New != "0-7" || e.State != plan.Applied || len(e.Past) > 0 {

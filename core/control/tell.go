@@ -179,39 +179,3 @@ func (s *State) tellBalance() {
 		s.event(e, v.Code, v.Args...)
 	}
 }
-
-// tellMoved writes down what moves that have ended did to locality, once a scan that
-// began after their end has seen it.
-func (s *State) tellMoved() {
-	for _, id := range sortedKeys(s.Ended) {
-		end := s.Ended[id]
-		o := s.observation(id)
-		if end.Scan >= s.Seen || o != nil && o.MemoryMoved {
-			continue
-		}
-		delete(s.Ended, id)
-		m, ok := s.Moves[id]
-		if o == nil || !ok || !end.Recorded {
-			continue
-		}
-		if m.LocalityAfter = localityOf(o); m.LocalityAfter == nil {
-			continue
-		}
-		s.saveMove(m)
-		e := plan.Event{Kind: plan.EventMove, Workload: id, Move: &m}
-		if m.LocalityBefore != nil {
-			s.event(e, words.LocalityChanged, m.Home, *m.LocalityAfter, *m.LocalityBefore)
-		} else {
-			s.event(e, words.LocalityAfterMove, m.Home, *m.LocalityAfter)
-		}
-	}
-}
-
-// localityOf is the locality of an observation; nil when unknown.
-func localityOf(o *workload.Observation) *float64 {
-	l, ok := workload.Locality(o.RanOn, o.Memory)
-	if !ok {
-		return nil
-	}
-	return &l
-}

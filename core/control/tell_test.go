@@ -174,7 +174,7 @@ func TestLocalityIsTold(t *testing.T) {
 		if tt.seen != nil {
 			s.Snapshot.Observations = []workload.Observation{*tt.seen}
 		}
-		s.tellMoved()
+		s.ShowMoved()
 		var code words.Code
 		if len(out.Save.Events) == 1 {
 			e := out.Save.Events[0]

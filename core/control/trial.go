@@ -360,9 +360,9 @@ func (s *State) endsTrial(r *Request) {
 	what := ""
 	switch {
 	case r.Undo != nil && !r.Undo.DryRun:
-		what = "undo " + r.Undo.name()
+		what = "undo " + r.Undo.Name()
 	case r.Resume != nil && !r.Resume.DryRun:
-		what = "resume " + r.Resume.name()
+		what = "resume " + r.Resume.Name()
 	case r.Move != nil && !r.Move.DryRun:
 		what = "move " + string(r.Move.ID)
 	case r.Share != nil && !r.DryRun:
@@ -394,7 +394,7 @@ func (s *State) trialNow() TrialNow {
 	if t.Arm == trial.On {
 		steps := stepsOf(s.Plan.Steps)
 		for _, id := range sortedKeys(steps) {
-			if s.Tasks[id] == nil && !s.Holds.Has(id) && !s.failing(id) && s.inTrial(id) {
+			if s.Tasks[id] == nil && !s.Holds.Has(id) && !s.Failing(id) && s.inTrial(id) {
 				now.Pending++
 			}
 		}
@@ -402,17 +402,6 @@ func (s *State) trialNow() TrialNow {
 	seen := s.Seen > t.Scan || s.Scans == 0
 	now.Settled = now.Pending == 0 && seen && t.Ending == nil
 	return now
-}
-
-// failing reports whether a step of a workload has failed: what is tried again for ever is
-// never done.
-func (s *State) failing(id workload.ID) bool {
-	for key := range s.Retries {
-		if key.Workload == id {
-			return true
-		}
-	}
-	return false
 }
 
 func (s *State) inTrial(id workload.ID) bool {

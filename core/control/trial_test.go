@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/trial"
@@ -125,7 +126,7 @@ func TestTrialThatMayNotSwitch(t *testing.T) {
 		if f.s.trialNow().Trial != nil || f.s.TrialOver == nil || f.s.TrialOver.Why.Code != why {
 			t.Errorf("%s: trial %+v, over %+v", id, f.s.Trial, f.s.TrialOver)
 		}
-		f.after(retryMost)
+		f.after(work.RetryMost)
 		f.scan(8)
 		f.stands(string(id)+", after its end", after)
 	}

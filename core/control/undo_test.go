@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -319,7 +321,7 @@ func TestUndoDoesNotWaitForPages(t *testing.T) {
 	if diff := cmp.Diff(before, f.all()); diff != "" {
 		t.Errorf("undo left:\n%s", diff)
 	}
-	if m := f.s.Moves[id]; m.State != moveCancelled || m.Moved == 0 || m.Moved >= m.Planned || f.told(words.MoveCancelled) != 1 || f.disk.moves[id].State != moveCancelled {
+	if m := f.s.Moves[id]; m.State != work.MoveCancelled || m.Moved == 0 || m.Moved >= m.Planned || f.told(words.MoveCancelled) != 1 || f.disk.moves[id].State != work.MoveCancelled {
 		t.Errorf("%+v", m)
 	}
 	f.scan(5)
@@ -340,10 +342,10 @@ func TestUndoOfOneOfTwoMoves(t *testing.T) {
 	f.undo("/a")
 	f.release()
 	f.scan(4)
-	if m := f.s.Moves["/a"]; m.State != moveCancelled || !f.s.Holds.Has("/a") {
+	if m := f.s.Moves["/a"]; m.State != work.MoveCancelled || !f.s.Holds.Has("/a") {
 		t.Errorf("a: %+v", m)
 	}
-	if m := f.s.Moves["/b"]; m.State != moveDone || !f.settled("/b") {
+	if m := f.s.Moves["/b"]; m.State != work.MoveDone || !f.settled("/b") {
 		t.Errorf("b: %+v", m)
 	}
 	if f.cpus("/a") != before["cpuset.cpus /a"] {
@@ -683,36 +685,6 @@ func TestNothingBeginsWhereAControllerGoes(t *testing.T) {
 	}
 }
 
-// What is being put back holds up the steps about it, and those that need its controllers.
-func TestWhatIsBeingPutBack(t *testing.T) {
-	s := New(Settings{}, Saved{})
-	s.Undoing = []*undoing{{}, {Running: map[uint64][]plan.Entry{1: {
-		{Workload: "/a", Kind: plan.CgroupCPUs, Path: "/a"}, {Workload: "pid:7", Kind: plan.Affinity, Path: "7@1"}, {Workload: "/y", Kind: plan.CgroupControllers, Path: "/x"}}}}}
-	for _, tt := range []struct {
-		kind  plan.SettingKind
-		path  string
-		waits bool
-	}{{plan.CgroupCPUs, "/a", true}, {plan.CgroupMems, "/a", false}, {plan.CgroupCPUs, "/b", false}, {plan.Affinity, "7@1", true}, {plan.Affinity, "8@1", false}, {plan.CgroupCPUs, "/x/b", true}, {plan.CgroupCPUs, "/x", false}} {
-		if got := s.restoring(&plan.Change{Setting: plan.Setting{Kind: tt.kind, Path: tt.path}}); got != tt.waits {
-			t.Errorf("%s of %s: %v", tt.kind, tt.path, got)
-		}
-	}
-	process := func(pid int) plan.Target {
-		return plan.Target{Processes: []workload.Process{{PID: 5, Start: 1}, {PID: pid, Start: 1}}}
-	}
-	for _, tt := range []struct {
-		step  plan.Step
-		waits bool
-	}{
-		{plan.Step{Workload: "/a"}, true}, {plan.Step{Workload: "/b"}, false}, {plan.Step{Workload: "/x/b", Target: plan.Target{Cgroup: "/x/b"}}, true},
-		{plan.Step{Workload: "pid:9", Target: process(7)}, true}, {plan.Step{Workload: "pid:7", Target: process(8)}, false},
-	} {
-		if got := s.needsRestored(&tt.step); got != tt.waits {
-			t.Errorf("%+v: %v", tt.step, got)
-		}
-	}
-}
-
 // Of one workload one restore at a time is under way: what was being changed waits for the
 // one that began before.
 func TestOneRestoreAtATime(t *testing.T) {
@@ -745,17 +717,17 @@ func TestOneRestoreAtATime(t *testing.T) {
 // the same.
 func TestUndoTakesOver(t *testing.T) {
 	for _, tt := range []struct {
-		left undoing
+		left work.Undoing
 		id   workload.ID
 		over bool
 	}{
-		{undoing{Which: Which{ID: "/a"}}, "/a", true}, {undoing{Which: Which{ID: "/a"}}, "", true}, {undoing{Which: Which{ID: "/a"}}, "/b", false},
-		{undoing{Which: Which{All: true}}, "/a", false}, {undoing{Which: Which{ID: "/a"}, Request: 9}, "/a", false},
-		{undoing{Which: Which{ID: "/a"}, Running: map[uint64][]plan.Entry{99: {{Seq: 99, Workload: "/x"}}}, Tried: map[uint64]bool{}}, "/a", false},
+		{work.Undoing{Which: Which{ID: "/a"}}, "/a", true}, {work.Undoing{Which: Which{ID: "/a"}}, "", true}, {work.Undoing{Which: Which{ID: "/a"}}, "/b", false},
+		{work.Undoing{Which: Which{All: true}}, "/a", false}, {work.Undoing{Which: Which{ID: "/a"}, Request: 9}, "/a", false},
+		{work.Undoing{Which: Which{ID: "/a"}, Running: map[uint64][]plan.Entry{99: {{Seq: 99, Workload: "/x"}}}, Tried: map[uint64]bool{}}, "/a", false},
 	} {
 		f := scattered(t)
 		f.scan(6)
-		f.s.Undoing, f.twin = []*undoing{&tt.left}, nil
+		f.s.Undoing, f.twin = []*work.Undoing{&tt.left}, nil
 		f.keeping(EffectRestore)
 		f.undo(tt.id)
 		left := map[bool]int{false: 2, true: 1}[tt.over]
@@ -844,7 +816,7 @@ func TestAfterBoot(t *testing.T) {
 		Admissions: map[workload.ID]Admission{"pid:1": {}},
 		Holds:      Holds{IDs: map[workload.ID]bool{"/a": true, "pid:1": true}},
 		Undoing:    []Which{{ID: "/a"}, {All: true}, {ID: "machine:m"}},
-		Theirs:     []Theirs{{Workload: "/a", Kind: plan.CgroupCPUs}, {Workload: "machine:n", Kind: machineNext}},
+		Theirs:     []journal.Theirs{{Workload: "/a", Kind: plan.CgroupCPUs}, {Workload: "machine:n", Kind: machineNext}},
 	}
 	got, b := v.AfterBoot(at, func(k plan.SettingKind) bool { return k == machineNext })
 	if len(got.Journal) != 1 || got.Journal[0].Seq != 2 || got.Seq != 7 || len(got.Placements) != 1 || len(got.Admissions) != 0 {
@@ -853,7 +825,7 @@ func TestAfterBoot(t *testing.T) {
 	if want := []Which{{All: true}, {ID: "machine:m"}}; !slices.Equal(got.Undoing, want) || !slices.Equal(b.Values[KeyUndoing].([]Which), want) { // what survives the boot is still to be put back
 		t.Errorf("%+v, on disk %+v", got.Undoing, b.Values[KeyUndoing])
 	}
-	if len(got.Theirs) != 1 || got.Theirs[0].Workload != "machine:n" || len(b.Values[KeyTheirs].([]Theirs)) != 1 || len(v.Theirs) != 2 {
+	if len(got.Theirs) != 1 || got.Theirs[0].Workload != "machine:n" || len(b.Values[KeyTheirs].([]journal.Theirs)) != 1 || len(v.Theirs) != 2 {
 		t.Errorf("%+v, on disk %+v", got.Theirs, b.Values[KeyTheirs])
 	}
 	if !got.Holds.Has("/a") || got.Holds.Has("pid:1") || got.Holds.All {

@@ -80,7 +80,7 @@ type Retry struct {
 // View is the state as it can be seen now.
 func (s *State) View() View {
 	s.Placements()
-	s.own = false
+	s.SharedSteps()
 	v := View{
 		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing, Halted: s.Halted,
 		Partition: s.PartitionNow(), Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: s.Decisions(),
@@ -121,8 +121,8 @@ func (s *State) View() View {
 	if len(s.Silent) > 0 {
 		v.Silent = make(map[workload.ID]words.Reason, len(s.Silent))
 		for id, q := range s.Silent {
-			if s.silentNow(id) {
-				v.Silent[id] = q.why()
+			if s.SilentNow(id) {
+				v.Silent[id] = q.Why()
 			}
 		}
 	}

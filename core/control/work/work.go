@@ -146,7 +146,7 @@ func KeyOf(s *plan.Step) Key {
 	if plan.SettingKind(key.Device).Turns() { // what hinders one value hinders all
 		key.To = ""
 	}
-	if s.Kind == plan.DivideThreads { // there is one for each process
+	if s.Kind.PerProcess() {
 		key.Device = plan.ProcessPath(s.Target.Processes[0])
 	}
 	return key

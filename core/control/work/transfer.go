@@ -1,4 +1,4 @@
-package control
+package work
 
 import (
 	"cmp"
@@ -19,28 +19,22 @@ const (
 	// make each end later: in the simulator 2 do better than 1, 4 or 8. The third is
 	// so that two large ones do not hold up all others.
 	mostMoves = 3
-	// agedAfter is how long a move waits at most for others of its kind that are smaller.
-	agedAfter = 5 * time.Minute
+	// AgedAfter is how long a move waits at most for others of its kind that are smaller.
+	AgedAfter = 5 * time.Minute
 )
-
-// transfer is the rest of a workload's steps, from its page move on, that waits to be begun.
-type transfer struct {
-	ID      workload.ID
-	Steps   []plan.Step
-	Bytes   int64
-	Leaves  map[topology.NodeID]topology.KiB // what it takes away
-	Arrives map[topology.NodeID]topology.KiB // what it brings
-	Aged    bool                             // it has waited long
-}
 
 // transferFor reads from an observation what steps would move. A step that sets memory
 // nodes has the kernel move what lies outside.
-func transferFor(steps []plan.Step, o *workload.Observation) *transfer {
-	w := &transfer{ID: steps[0].Workload, Steps: steps,
-		Leaves: map[topology.NodeID]topology.KiB{}, Arrives: map[topology.NodeID]topology.KiB{}}
+func transferFor(steps []plan.Step, o *workload.Observation) *Transfer {
+	w := &Transfer{
+		ID:      steps[0].Workload,
+		Steps:   steps,
+		Leaves:  map[topology.NodeID]topology.KiB{},
+		Arrives: map[topology.NodeID]topology.KiB{},
+	}
 	s := steps[0]
 	for _, x := range steps {
-		if x.Kind == plan.MovePages {
+		if x.Kind.MovesPages() {
 			s = x
 		}
 	}
@@ -61,7 +55,8 @@ func transferFor(steps []plan.Step, o *workload.Observation) *transfer {
 	}
 	w.Bytes = int64(off) << 10
 	for _, x := range s.Shares {
-		if gets := x.KiB - workload.On(mem, topology.Nodes(x.Node)); gets > 0 {
+		gets := x.KiB - workload.On(mem, topology.Nodes(x.Node))
+		if gets > 0 {
 			w.Arrives[x.Node] = gets
 		}
 	}
@@ -73,7 +68,7 @@ func transferFor(steps []plan.Step, o *workload.Observation) *transfer {
 	return w
 }
 
-func (w *transfer) pairs() []pair {
+func (w *Transfer) pairs() []pair {
 	var out []pair
 	for from := range w.Leaves {
 		for to := range w.Arrives {
@@ -94,8 +89,12 @@ type traffic struct {
 
 // newTraffic begins with what moves in flight have still to bring.
 func newTraffic(h *topology.Host, reserved topology.KiB, tasks map[workload.ID]*Task) *traffic {
-	t := &traffic{free: map[topology.NodeID]topology.KiB{}, busy: map[pair]bool{},
-		leaving: map[topology.NodeID]bool{}, filling: map[topology.NodeID]bool{}}
+	t := &traffic{
+		free:    map[topology.NodeID]topology.KiB{},
+		busy:    map[pair]bool{},
+		leaving: map[topology.NodeID]bool{},
+		filling: map[topology.NodeID]bool{},
+	}
 	if h != nil {
 		for _, n := range h.Nodes {
 			if n.Free >= 0 {
@@ -103,7 +102,7 @@ func newTraffic(h *topology.Host, reserved topology.KiB, tasks map[workload.ID]*
 			}
 		}
 	}
-	var moving []workload.ID // few of thousands
+	var moving []workload.ID
 	for id, x := range tasks {
 		if x.Transfer != nil {
 			moving = append(moving, id)
@@ -121,13 +120,8 @@ func newTraffic(h *topology.Host, reserved topology.KiB, tasks map[workload.ID]*
 	return t
 }
 
-// traffic is what is in flight now.
-func (s *State) traffic() *traffic {
-	return newTraffic(s.Snapshot.Host, s.Settings.Policy.ReservedMemory, s.Tasks)
-}
-
 // begin counts a move as in flight, of which the given part is still to come.
-func (t *traffic) begin(w *transfer, left float64) {
+func (t *traffic) begin(w *Transfer, left float64) {
 	t.moves++
 	for _, p := range w.pairs() {
 		t.busy[p] = true
@@ -137,16 +131,23 @@ func (t *traffic) begin(w *transfer, left float64) {
 	}
 	for n, kib := range w.Arrives {
 		t.filling[n] = true
-		if _, known := t.free[n]; known {
+		_, known := t.free[n]
+		if known {
 			t.free[n] -= topology.KiB(left * float64(kib))
 		}
 	}
 }
 
+// lacks reports whether a node is known to have less room than this.
+func (t *traffic) lacks(n topology.NodeID, kib topology.KiB) bool {
+	free, known := t.free[n]
+	return known && kib > free
+}
+
 // fits reports whether the targets have room for all that a move brings.
-func (t *traffic) fits(w *transfer) bool {
+func (t *traffic) fits(w *Transfer) bool {
 	for n, kib := range w.Arrives {
-		if free, known := t.free[n]; known && kib > free {
+		if t.lacks(n, kib) {
 			return false
 		}
 	}
@@ -159,16 +160,16 @@ func (t *traffic) fits(w *transfer) bool {
 // while some move empties its target, or fills it, for two would both come short
 // there; when none does it is begun all the same, to move what it can and say that
 // the node is full.
-func (t *traffic) choose(all []*transfer) []*transfer {
+func (t *traffic) choose(all []*Transfer) []*Transfer {
 	short := map[topology.NodeID]bool{} // nodes that somebody finds too full
 	for _, w := range all {
 		for n, kib := range w.Arrives {
-			if free, known := t.free[n]; known && kib > free {
+			if t.lacks(n, kib) {
 				short[n] = true
 			}
 		}
 	}
-	relieves := func(w *transfer) bool {
+	relieves := func(w *Transfer) bool {
 		for n := range w.Leaves {
 			if short[n] {
 				return true
@@ -176,8 +177,9 @@ func (t *traffic) choose(all []*transfer) []*transfer {
 		}
 		return false
 	}
-	rank := func(w *transfer) int {
-		switch fits := t.fits(w); {
+	rank := func(w *Transfer) int {
+		fits := t.fits(w)
+		switch {
 		case fits && relieves(w):
 			return 0
 		case fits:
@@ -190,13 +192,14 @@ func (t *traffic) choose(all []*transfer) []*transfer {
 	for _, w := range order {
 		ranks[w.ID] = rank(w)
 	}
-	slices.SortStableFunc(order, func(a, b *transfer) int {
+	slices.SortStableFunc(order, func(a, b *Transfer) int {
 		return cmp.Or(cmp.Compare(ranks[a.ID], ranks[b.ID]), -compareBool(a.Aged, b.Aged),
 			cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.ID, b.ID))
 	})
-	var begun []*transfer
+	var begun []*Transfer
 	for _, w := range order {
-		if t.moves >= mostMoves || t.blocked(w) || !t.fits(w) && t.changing(w) {
+		waits := !t.fits(w) && t.changing(w)
+		if t.moves >= mostMoves || t.blocked(w) || waits {
 			continue
 		}
 		t.begin(w, 1)
@@ -205,15 +208,17 @@ func (t *traffic) choose(all []*transfer) []*transfer {
 	return begun
 }
 
-func (t *traffic) blocked(w *transfer) bool {
+func (t *traffic) blocked(w *Transfer) bool {
 	return slices.ContainsFunc(w.pairs(), func(p pair) bool { return t.busy[p] })
 }
 
 // changing reports whether a move in flight leaves a node that has no room for w, or
 // arrives there.
-func (t *traffic) changing(w *transfer) bool {
+func (t *traffic) changing(w *Transfer) bool {
 	for n, kib := range w.Arrives {
-		if free, known := t.free[n]; known && kib > free && (t.leaving[n] || t.filling[n]) {
+		full := t.lacks(n, kib)
+		changing := t.leaving[n] || t.filling[n]
+		if full && changing {
 			return true
 		}
 	}

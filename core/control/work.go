@@ -1,0 +1,232 @@
+package control
+
+import (
+	"slices"
+	"time"
+
+	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/control/work"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// This page is how package work and the rest of control meet.
+
+// Types of package work that are part of the inputs, the outputs and the checkpoints of this one.
+type (
+	EffectKind = work.EffectKind
+	Effect     = work.Effect
+	Result     = work.Result
+	Progress   = work.Progress
+	SurveyKind = work.SurveyKind
+	Task       = work.Task
+	Which      = work.Which
+	Undone     = work.Undone
+	NotUndone  = work.NotUndone
+	Code       = work.Code
+	Failure    = work.Failure
+
+	retry   = work.Retry
+	stepKey = work.Key
+	ended   = work.Ended
+)
+
+// Kinds of effect; package work describes them.
+const (
+	EffectRead      = work.EffectRead
+	EffectApply     = work.EffectApply
+	EffectRestore   = work.EffectRestore
+	EffectCheck     = work.EffectCheck
+	EffectPresent   = work.EffectPresent
+	EffectInherited = work.EffectInherited
+	EffectCancel    = work.EffectCancel
+	EffectSurvey    = work.EffectSurvey
+	EffectChanged   = work.EffectChanged
+	EffectScheduler = work.EffectScheduler
+	EffectMoved     = work.EffectMoved
+)
+
+// Surveys; package work describes them.
+const (
+	Managers   = work.Managers
+	Links      = work.Links
+	Interrupts = work.Interrupts
+)
+
+// Codes of refusals and failures; package work describes them.
+const (
+	BadRequest = work.BadRequest
+	NotFound   = work.NotFound
+	Forbidden  = work.Forbidden
+	NoRoom     = work.NoRoom
+	Failed     = work.Failed
+	Gone       = work.Gone
+	Fixed      = work.Fixed
+	InUse      = work.InUse
+	Foreign    = work.Foreign
+	Lacking    = work.Lacking
+	Unchanged  = work.Unchanged
+	NoAnswer   = work.NoAnswer
+	NotFrozen  = work.NotFrozen
+	Cancelled  = work.Cancelled
+)
+
+// loop implements work.Loop beside concern.Loop, with which it shares Observation, Observed, Held,
+// Save, Event and Once.
+
+func (l loop) IsRoot(id workload.ID, p workload.Process) bool { return id == scene.ProcessID(p.PID) }
+func (l loop) LastScan() uint64                               { return l.s.Seen }
+func (l loop) Acts() bool                                     { return l.s.acts() }
+func (l loop) Planned() *plan.Plan                            { return &l.s.Plan }
+func (l loop) Do(e work.Effect)                               { l.s.note(e) }
+func (l loop) SaveEntry(e plan.Entry)                         { l.s.out.Save.Entries = append(l.s.out.Save.Entries, e) }
+func (l loop) SaveMove(m plan.Move)                           { l.s.out.Save.Moves = append(l.s.out.Save.Moves, m) }
+func (l loop) StepEnded(step *plan.Step, f *work.Failure)     { l.s.stepEnded(step, f) }
+func (l loop) PruneSoon()                                     { l.s.pruneSoon() }
+func (l loop) TookAway(id workload.ID)                        { delete(l.s.Given, id) }
+func (l loop) EntryRestored(e *plan.Entry)                    { l.s.wasRestored(e) }
+
+func (l loop) Room() (*topology.Host, topology.KiB) {
+	return l.s.Snapshot.Host, l.s.Settings.Policy.ReservedMemory
+}
+
+func (l loop) GaveValue(id workload.ID, kind plan.SettingKind, value string) {
+	l.s.noteGiven(id, kind, value)
+}
+
+func (l loop) Had(kind plan.SettingKind, path string) (had, given topology.CPUSet, ok bool) {
+	a, ok := l.s.runOf(kind, path)
+	return a.Had, a.Placement.CPUs, ok
+}
+
+func (l loop) RestoredAffinity(e *plan.Entry) (ofRun bool) {
+	s := l.s
+	delete(s.Given, e.Workload)
+	a, ok := s.runOf(e.Kind, e.Path)
+	if ok {
+		a.Had = topology.CPUSet{}
+		s.Admissions[e.Workload] = a
+		s.saveAdmissions()
+		return true
+	}
+	a, ok = s.Admissions[e.Workload]
+	if ok && e.Old == a.Placement.CPUs.String() { // back to what `homenode run` gave it
+		s.Give(e.Workload, a.Placement.CPUs)
+	}
+	return false
+}
+
+func (l loop) Changed(request uint64, each []*work.Failure) {
+	l.s.reply(Reply{ID: request, Changed: each})
+}
+
+func (l loop) Undone(request uint64, u *work.Undone) { l.s.reply(Reply{ID: request, Undo: u}) }
+
+// result takes up how an effect ended.
+func (s *State) result(r *Result) {
+	switch {
+	case s.TaskResult(r):
+	case s.Pruning != nil && s.Pruning.Effect == r.ID:
+		s.prunedResult(r)
+	case s.Inheriting == r.ID && r.ID != 0:
+		s.inheritedResult(r)
+	case s.looked(r):
+	case s.UndoResult(r):
+	default:
+		s.CheckResult(r)
+	}
+}
+
+// checkSettings asks after settings that do not read in a scan as homenode set them: did another
+// program set them, or are CPUs missing that homenode set?
+func (s *State) checkSettings() {
+	checking := s.Checking()
+	var texts setTexts
+	// What read as it should still does while neither it nor the journal has changed.
+	readings := s.Readings()
+	reads, same := readings.Right, readings.Changes == s.Journal.Changes()
+	for i := range s.Snapshot.Observations {
+		if reads[i] && same {
+			continue
+		}
+		o := &s.Snapshot.Observations[i]
+		// Of several cgroups, what they may use together says nothing of one: who has set
+		// theirs is found when a step reads them.
+		reads[i] = o.Kind != workload.InCgroup || len(s.SeenAs[o.ID]) > 1
+		if reads[i] || checking[o.ID] || s.Tasks[o.ID] != nil || !s.Fresh(o.ID) {
+			continue
+		}
+		if s.InUseElsewhere(cgroupPath(o), o.ID) {
+			continue
+		}
+		reads[i] = s.checkSetting(o, &texts)
+	}
+	readings.Changes = s.Journal.Changes()
+}
+
+// checkSetting asks after the CPU set of a cgroup if that does not read as homenode set it, and reports
+// whether it does.
+func (s *State) checkSetting(o *workload.Observation, texts *setTexts) bool {
+	e := s.Journal.Of(plan.CgroupCPUs, cgroupPath(o))
+	if e != nil && !sameCgroup(e, o) {
+		s.Mark(e, plan.Gone)
+		return false
+	}
+	if e == nil || e.State != plan.Applied || e.Workload != o.ID || texts.of(o.CPUs) == e.New {
+		delete(s.Narrowed, o.ID)
+		return true
+	}
+	left, ok := s.Narrowed[o.ID]
+	if ok && left.Equal(o.CPUs) {
+		s.TellNarrowed(o, e)
+		return false
+	}
+	s.Check(o.ID, []plan.Entry{*e})
+	return false
+}
+
+// setTexts is the texts of the CPU sets met last: thousands of workloads have one of a few.
+type setTexts struct {
+	sets  []topology.CPUSet
+	texts []string
+}
+
+func (t *setTexts) of(cpus topology.CPUSet) string {
+	k := slices.IndexFunc(t.sets, cpus.Equal)
+	if k >= 0 {
+		return t.texts[k]
+	}
+	if len(t.sets) == 16 {
+		t.sets, t.texts = t.sets[:0], t.texts[:0]
+	}
+	t.sets, t.texts = append(t.sets, cpus), append(t.texts, cpus.String())
+	return t.texts[len(t.texts)-1]
+}
+
+// managersCPUs returns the CPUs that other managers keep for work of their own.
+func (s *State) managersCPUs() topology.CPUSet {
+	var out topology.CPUSet
+	for i := range s.Managers {
+		out = out.Union(s.Managers[i].CPUs)
+	}
+	return out
+}
+
+// The rest is names that other files use for functions of package work.
+
+func (s *State) begin(id workload.ID, t *Task)                   { s.Begin(id, t) }
+func (s *State) effect(e Effect) uint64                          { return s.Effect(e) }
+func (s *State) put(e plan.Entry)                                { s.Put(e) }
+func (s *State) mark(e *plan.Entry, state plan.EntryState)       { s.Mark(e, state) }
+func (s *State) undoes(id workload.ID) bool                      { return s.Undoes(id) }
+func (s *State) waits(until time.Time) bool                      { return s.Later(until) }
+func (s *State) seen(id workload.ID) bool                        { return s.Fresh(id) }
+func (s *State) changing(id workload.ID) bool                    { return s.Changing(id) }
+func (s *State) checking() map[workload.ID]bool                  { return s.Checking() }
+func (s *State) inUseElsewhere(path string, id workload.ID) bool { return s.InUseElsewhere(path, id) }
+func (s *State) ownSteps() []plan.Step                           { return s.OwnSteps() }
+func (s *State) dropSteps(which Which)                           { s.DropSteps(which) }
+func (s *State) dispatch()                                       { s.Dispatch() }
+func (s *State) giveBack(which Which)                            { s.GiveBackOf(which) }
+func (s *State) giveBackOne(e *plan.Entry)                       { s.GiveBack(e) }
