@@ -154,7 +154,8 @@ func (s *State) checkSettings() {
 		// Of several cgroups, what they may use together says nothing of one: who has set
 		// theirs is found when a step reads them.
 		reads[i] = o.Kind != workload.InCgroup || len(s.SeenAs[o.ID]) > 1
-		if reads[i] || checking[o.ID] || s.Tasks[o.ID] != nil || !s.Fresh(o.ID) {
+		busy := checking[o.ID] || s.Tasks[o.ID] != nil
+		if reads[i] || busy || !s.Fresh(o.ID) {
 			continue
 		}
 		if s.InUseElsewhere(cgroupPath(o), o.ID) {
@@ -173,7 +174,8 @@ func (s *State) checkSetting(o *workload.Observation, texts *setTexts) bool {
 		s.Mark(e, plan.Gone)
 		return false
 	}
-	if e == nil || e.State != plan.Applied || e.Workload != o.ID || texts.of(o.CPUs) == e.New {
+	ours := e != nil && e.State == plan.Applied && e.Workload == o.ID
+	if !ours || texts.of(o.CPUs) == e.New {
 		delete(s.Narrowed, o.ID)
 		return true
 	}

@@ -35,7 +35,9 @@ func (w *Work) beginMove(id workload.ID, t *Task, step plan.Step) {
 	if o != nil {
 		m.LocalityBefore = localityOf(o)
 	}
-	t.Move, t.Saved, t.Writing = &m, w.At, true
+	t.Move = &m
+	t.Saved = w.At
+	t.Writing = true
 	w.loop.SaveMove(m)
 	if step.Bytes > 0 {
 		w.loop.Event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveBegins, step.Bytes, step.To, step.Reason)
@@ -51,7 +53,10 @@ func (w *Work) Progressed(p *Progress) {
 		return
 	}
 	m := *t.Move // readers have the old one
-	m.Moved, m.Refused, m.RefusedBy, m.Why = p.Move.Moved, p.Move.Refused, p.Move.RefusedBy, p.Move.Why
+	m.Moved = p.Move.Moved
+	m.Refused = p.Move.Refused
+	m.RefusedBy = p.Move.RefusedBy
+	m.Why = p.Move.Why
 	was := m.State
 	m.State = MoveRunning
 	if p.Move.State == MovePaused {

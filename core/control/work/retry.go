@@ -28,7 +28,8 @@ func (w *Work) putOff(step *plan.Step, code Code, text string) (wait time.Durati
 	r := w.Retries[key]
 	wait = backoff(r.Failures)
 	m, ok := w.Moves[step.Workload]
-	if ok && step.Kind.MovesPages() && m.Home == step.To && immovable(&m) {
+	sameMove := ok && step.Kind.MovesPages() && m.Home == step.To
+	if sameMove && immovable(&m) {
 		wait = RetryMost
 	}
 	w.Retries[key] = Retry{Failures: r.Failures + 1, Next: w.At.Add(wait), Text: text, Code: code}

@@ -169,7 +169,10 @@ func (w *Work) narrowedSince(step *plan.Step, c *plan.Change) bool {
 	}
 	from, err := topology.ParseCPUSet(step.From)
 	now, bad := topology.ParseCPUSet(c.Value)
-	return err == nil && bad == nil && !now.Empty() && !from.SubsetOf(now)
+	if err != nil || bad != nil || now.Empty() {
+		return false
+	}
+	return !from.SubsetOf(now)
 }
 
 // applied marks a step that took and goes on with the next.
