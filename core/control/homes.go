@@ -4,7 +4,6 @@ import (
 	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -22,11 +21,6 @@ type (
 
 // MostAsked is how many workloads one what-if question may name.
 const MostAsked = homes.MostAsked
-
-// ExactPlacement returns what was named in in.Exact as a placement.
-func ExactPlacement(h *topology.Host, spec *workload.Spec, in *PlaceRequest) workload.Placement {
-	return homes.ExactPlacement(h, spec, in)
-}
 
 // now returns what homes depend on besides themselves.
 func (s *State) now() *homes.Now {

@@ -339,5 +339,3 @@ func (s *State) tick(in balance.Input) (out balance.Outcome, learnt balance.Hist
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
-
-func byWorkload(a, b workload.Placement) int { return cmp.Compare(a.Workload, b.Workload) }

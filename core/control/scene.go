@@ -120,10 +120,6 @@ func (s *State) withClaims(ledger []workload.Placement, h *topology.Host) []work
 
 func withoutOwn(spec *workload.Spec, asked *workload.Asked) { scene.WithoutOwn(spec, asked) }
 
-func memoryNodes(h *topology.Host, p *workload.Placement) topology.NodeSet {
-	return scene.MemoryNodes(h, p)
-}
-
 func cgroupPath(o *workload.Observation) string              { return scene.CgroupPath(o) }
 func sameCgroup(e *plan.Entry, o *workload.Observation) bool { return scene.SameCgroup(e, o) }
 func startOf(o *workload.Observation) uint64                 { return scene.StartOf(o) }
