@@ -21,17 +21,13 @@ type Attention struct {
 	// being written: threads may have one or another of them.
 	Given   map[workload.ID]topology.CPUSet   `json:"given,omitempty"`
 	Writing map[workload.ID][]topology.CPUSet `json:"writing,omitempty"`
-	// Divided is the CPU sets that homenode has divided the threads of a workload among.
-	Divided map[workload.ID][]topology.CPUSet `json:"divided,omitempty"`
 	// Wide is the workloads whose home has several nodes: their threads are read one by one.
 	Wide map[workload.ID]bool `json:"wide,omitempty"`
 	// Registered is the processes that are workloads of their own however small they are, and whatever
 	// cgroup they are in, for as long as they live.
 	Registered []workload.Process `json:"registered,omitempty"`
-	// Waits has the observer read how long each cgroup waits for CPUs, a file more for each. Watched is the
-	// workloads that batch work must not hurt: more is read of them, and their cycles are counted.
-	Waits   bool                 `json:"waits,omitempty"`
-	Watched map[workload.ID]bool `json:"watched,omitempty"`
+
+	ConcernAttention
 
 	// Homes, Journal, Holds and Held are for sources. They are not recorded: the state before the scan has
 	// them. Held is the homes of work that no scan has seen.
@@ -56,16 +52,15 @@ type Standing interface {
 // Attention returns what the next scan depends on.
 func (v *View) Attention() Attention {
 	return Attention{
-		Given: v.Given, Writing: v.Writing, Divided: v.Divided, Wide: v.Wide,
-		Registered: v.Registered(),
-		Waits:      v.Settings.Share.MaxWait > 0 && v.Sharing.On,
-		Watched:    v.Sharing.Watched,
-		Homes:      v.Plan.Placements,
-		Journal:    v.Journal,
-		Holds:      v.Holds,
-		Held:       v.Held(),
-		settings:   v.Settings,
-		managers:   v.Managers,
+		Given: v.Given, Writing: v.Writing, Wide: v.Wide,
+		Registered:       v.Registered(),
+		ConcernAttention: v.attend(),
+		Homes:            v.Plan.Placements,
+		Journal:          v.Journal,
+		Holds:            v.Holds,
+		Held:             v.Held(),
+		settings:         v.Settings,
+		managers:         v.Managers,
 	}
 }
 

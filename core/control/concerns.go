@@ -9,7 +9,8 @@ import (
 	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/concern/swap"
 	"github.com/homenode/homenode/core/control/concern/threads"
-	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -106,6 +107,72 @@ func answered(r *Reply, answer any) {
 	}
 }
 
+// SavedConcerns is what an earlier daemon left on disk of the concerns.
+type SavedConcerns struct {
+	Sharing   SavedSharing
+	Scheduler share.SchedulerState
+}
+
+// afterBoot returns what is left of it when the machine has been restarted since; values gets what changes.
+func (c SavedConcerns) afterBoot(values map[string]any) SavedConcerns {
+	was := &c.Scheduler
+	if was.Runs == "" && was.Failures == 0 && len(was.Loads) == 0 {
+		return c
+	}
+	c.Scheduler = share.SchedulerState{Chosen: was.Chosen, Beside: was.Beside}
+	values[KeyScheduler] = c.Scheduler
+	return c
+}
+
+// ConcernViews is what can be seen of the concerns.
+type ConcernViews struct {
+	Sharing   Sharing
+	Scheduler Scheduler
+	Devices   Devices
+	// Divided is the CPU sets that homenode has divided the threads of a workload among, by what the
+	// observer calls it.
+	Divided map[workload.ID][]topology.CPUSet
+}
+
+func (s *State) showConcerns() ConcernViews {
+	v := ConcernViews{Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Devices: s.Devices}
+	for _, e := range threads.Divided(&s.Journal) {
+		for _, part := range s.Observed(e.Workload) {
+			if v.Divided == nil {
+				v.Divided = map[workload.ID][]topology.CPUSet{}
+			}
+			if v.Divided[part] == nil {
+				_, v.Divided[part] = threads.DividedOf(&s.Journal, e.Workload)
+			}
+		}
+	}
+	return v
+}
+
+// ConcernAttention is the part of an Attention that concerns ask for.
+type ConcernAttention struct {
+	// Divided is the CPU sets that homenode has divided the threads of a workload among.
+	Divided map[workload.ID][]topology.CPUSet `json:"divided,omitempty"`
+	// Waits has the observer read how long each cgroup waits for CPUs, a file more for each. Watched is the
+	// workloads that batch work must not hurt: more is read of them, and their cycles are counted.
+	Waits   bool                 `json:"waits,omitempty"`
+	Watched map[workload.ID]bool `json:"watched,omitempty"`
+}
+
+func (v *View) attend() ConcernAttention {
+	return ConcernAttention{
+		Divided: v.Divided,
+		Waits:   v.Settings.Share.MaxWait > 0 && v.Sharing.On,
+		Watched: v.Sharing.Watched,
+	}
+}
+
+// toldOf returns the prefixes of what the history was told once of a workload, for as long as it lives.
+var toldOf = []string{sharing.ToldFrozen}
+
+// readsThreads reports whether threads of wide work are read one by one.
+func (s *Settings) readsThreads() bool { return s.Divide }
+
 // forgetGone has the concerns forget workloads that are gone.
 func (s *State) forgetGone(gone func(workload.ID) bool) { s.threadsConcern.Forget(gone) }
 
@@ -133,5 +200,3 @@ const (
 	InterruptsReport = interrupts.Report
 	InterruptsPlace  = interrupts.Place
 )
-
-func (s *State) divided() []plan.Entry { return threads.Divided(&s.Journal) }

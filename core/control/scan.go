@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
-	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/work"
@@ -93,7 +92,7 @@ func (s *State) decide() {
 	out.Plan.Steps = s.Plan.Steps
 	s.wide = nil
 	for i := range s.Plan.Placements {
-		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.Divide {
+		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.readsThreads() {
 			if s.wide == nil {
 				s.wide = map[workload.ID]bool{}
 			}
@@ -200,7 +199,7 @@ func (s *State) scanned() *homes.Scanned {
 // forgetTold forgets what was said of workloads that are gone, or that is no longer true.
 func (s *State) forgetTold() {
 	maps.DeleteFunc(s.Told, func(key, _ string) bool {
-		for _, of := range []string{sharing.ToldFrozen} {
+		for _, of := range toldOf {
 			if id, ok := strings.CutPrefix(key, of); ok {
 				return s.observation(workload.ID(id)) == nil
 			}

@@ -10,56 +10,10 @@ import (
 	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/work"
-	"github.com/homenode/homenode/core/irq"
-	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
-
-// Recognise is what is done with how important work seems by its kind of load (core/load).
-type Recognise string
-
-// What may be done.
-const (
-	RecogniseOff     Recognise = "off"
-	RecogniseSuggest Recognise = "suggest" // explain and status tell
-	RecogniseApply   Recognise = "apply"   // work of which nobody has said how important it is has that importance
-)
-
-// Settings is the configuration as far as decisions go by it.
-type Settings struct {
-	Enforce       bool             `json:"enforce"` // carry plans out
-	Policy        plan.Policy      `json:"policy"`
-	Partition     plan.Partition   `json:"partition,omitempty"`
-	Arrange       place.Options    `json:"arrange"`
-	NeverSwap     bool             `json:"never_swap,omitempty"` // dedicated work does not swap
-	Divide        bool             `json:"divide,omitempty"`     // threads of work that is wider than a node each get one of its nodes
-	Sample        bool             `json:"sample,omitempty"`     // kernel.numa_balancing may be switched on for that for a while
-	Balance       balance.Settings `json:"balance"`
-	Rules         []workload.Rule  `json:"rules,omitempty"`
-	MinAge        time.Duration    `json:"min_age,omitempty"` // a process that is younger gets no home; 0 is any age
-	Include       []string         `json:"include,omitempty"` // glob patterns on workload ID or name; empty is all
-	Exclude       []string         `json:"exclude,omitempty"` // glob patterns; stronger than Include
-	Grants        []workload.Grant `json:"grants,omitempty"`  // what the authors of pods may ask for
-	Share         share.Settings   `json:"share"`
-	Base          share.Base       `json:"base,omitzero"` // what beside CPU sets sharing sets
-	Interrupts    InterruptMode    `json:"interrupts"`
-	Queues        irq.QueueCount   `json:"queues,omitempty"`
-	Recognise     Recognise        `json:"recognise,omitempty"`
-	HelpersStay   bool             `json:"helpers_stay,omitempty"` // they do not follow those that they work for
-	Surveys       []SurveyKind     `json:"surveys,omitempty"`      // those that there is somebody to make
-	RestoreOnStop bool             `json:"restore_on_stop,omitempty"`
-}
-
-// Mode is what Enforce says, in a word: enforce or observe.
-func (s *Settings) Mode() string {
-	if s.Enforce {
-		return "enforce"
-	}
-	return "observe"
-}
 
 // Holds is what undo, or the cancelling of a move, told homenode to leave alone.
 type Holds struct {
@@ -81,6 +35,7 @@ type State struct {
 	scene.Scene
 	homes.Homes
 	work.Work
+	heirs
 
 	// On disk.
 	Events    uint64 // numbered so far
@@ -98,17 +53,13 @@ type State struct {
 	Known    map[SurveyKind]bool      // those that have been made
 
 	// What is under way.
-	Pruning    *pruning
-	Waiting    []*Request `json:",omitempty"` // for the first scan
-	Inheriting uint64     // the effect that looks for who has inherited, 0 for none
+	Waiting []*Request `json:",omitempty"` // for the first scan
 
 	Left     map[workload.ID]workload.Owner // owners of what is gone (see left)
-	Asked    map[processKey]bool            // processes seen, and whether it is known if they have inherited
 	wide     map[workload.ID]bool           // see View.Wide
 	Told     map[string]string              // what was said last of what would repeat
 	Balanced string                         // what was last said of balancing
 	Swung    time.Time                      // when it was last said that a node is, or no longer is, short
-	Pruned   time.Time
 
 	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
 	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)
@@ -132,12 +83,11 @@ type Saved struct {
 	Chosen     map[workload.ID]plan.Decision
 	Past       []balance.HomeChange
 	Partition  SavedPartition
-	Sharing    SavedSharing
-	Scheduler  share.SchedulerState
-	Moves      []plan.Move
-	Undoing    []Which
-	Theirs     []journal.Theirs
-	Trial      *Trial
+	SavedConcerns
+	Moves   []plan.Move
+	Undoing []Which
+	Theirs  []journal.Theirs
+	Trial   *Trial
 }
 
 // SavedPartition is what `homenode host partition` set last, beside what the
@@ -180,7 +130,7 @@ func New(settings Settings, saved Saved) *State {
 		},
 		Surveyed: map[SurveyKind]time.Time{},
 		Known:    map[SurveyKind]bool{},
-		Asked:    map[processKey]bool{},
+		heirs:    heirs{Asked: map[processKey]bool{}},
 		Told:     map[string]string{},
 	}
 	s.Attach(loop{s})
@@ -250,10 +200,7 @@ func (v Saved) AfterBoot(at time.Time, survives func(plan.SettingKind) bool) (Sa
 	v.Theirs = slices.DeleteFunc(slices.Clone(v.Theirs), func(t journal.Theirs) bool { return !survives(t.Kind) })
 	b.Placements = plan.HomesOf(v.Placements)
 	b.Values = map[string]any{KeyAdmissions: v.Admissions, KeyHolds: v.Holds, KeyUndoing: v.Undoing, KeyTheirs: v.Theirs}
-	if v.Scheduler.Runs != "" || v.Scheduler.Failures > 0 || len(v.Scheduler.Loads) > 0 {
-		v.Scheduler = share.SchedulerState{Chosen: v.Scheduler.Chosen, Beside: v.Scheduler.Beside}
-		b.Values[KeyScheduler] = v.Scheduler
-	}
+	v.SavedConcerns = v.SavedConcerns.afterBoot(b.Values)
 	v.Events++
 	b.Events = []plan.Event{{Seq: v.Events, Time: at, Kind: plan.EventDaemon, Text: words.Because(words.MachineRestarted, gone).String()}}
 	return v, b

@@ -96,6 +96,15 @@ func (s *State) tellManagers(before, now []Manager) {
 // has some hundreds of dead entries at most.
 const pruneEvery = 20 * time.Second
 
+// heirs is what is looked for in the journal: settings whose things are gone, and processes that have
+// inherited one.
+type heirs struct {
+	Pruning    *pruning
+	Pruned     time.Time           // when that was last begun
+	Inheriting uint64              // the effect that looks for who has inherited, 0 for none
+	Asked      map[processKey]bool // processes seen, and whether it is known if they have inherited
+}
+
 // pruning is the search for entries of things that are gone.
 type pruning struct {
 	Effect uint64

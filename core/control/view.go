@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
-	"github.com/homenode/homenode/core/control/concern/threads"
 	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/load"
@@ -31,26 +30,22 @@ type View struct {
 	Balancing balance.Report
 	Halted    words.Reason
 	Partition PartitionNow
-	Sharing   Sharing
-	Scheduler Scheduler
-	Holds     Holds
-	Trial     TrialNow
-	Chosen    Decisions
-	Tasks     map[workload.ID]TaskView
-	Moves     map[workload.ID]plan.Move
-	Retries   map[workload.ID][]Retry
-	Silent    map[workload.ID]words.Reason // why each is left alone
-	Given     map[workload.ID]topology.CPUSet
+	ConcernViews
+	Holds   Holds
+	Trial   TrialNow
+	Chosen  Decisions
+	Tasks   map[workload.ID]TaskView
+	Moves   map[workload.ID]plan.Move
+	Retries map[workload.ID][]Retry
+	Silent  map[workload.ID]words.Reason // why each is left alone
+	Given   map[workload.ID]topology.CPUSet
 	// Writing is affinities that homenode is writing, or was as a daemon ended: threads may have one or another.
 	Writing map[workload.ID][]topology.CPUSet
-	// Divided is the CPU sets that homenode has divided the threads of a workload among, Wide those
-	// whose home has several nodes; both by what the observer calls them. Wide is not to be changed.
+	// Wide is the workloads whose home has several nodes, by what the observer calls them. It is not to be changed.
 	Wide      map[workload.ID]bool
-	Divided   map[workload.ID][]topology.CPUSet
 	Journal   []plan.Entry
 	Claims    map[workload.ID]*workload.Claim
 	Managers  []Manager
-	Devices   Devices
 	Links     map[workload.ID][]Link
 	helpers   map[processKey]workload.ID
 	Following map[workload.ID]place.Following
@@ -83,9 +78,9 @@ func (s *State) View() View {
 	s.SharedSteps()
 	v := View{
 		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing, Halted: s.Halted,
-		Partition: s.PartitionNow(), Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: s.Decisions(),
+		Partition: s.PartitionNow(), ConcernViews: s.showConcerns(), Holds: Holds{s.Holds.All, maps.Clone(s.Holds.IDs)}, Chosen: s.Decisions(),
 		Tasks: make(map[workload.ID]TaskView, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given), Wide: s.wide,
-		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Devices: s.Devices, Undoing: len(s.Undoing), Links: s.Links, helpers: s.Helpers, Following: s.Following, Loads: s.Loads, Subjects: s.Subjects, Took: s.Took,
+		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Undoing: len(s.Undoing), Links: s.Links, helpers: s.Helpers, Following: s.Following, Loads: s.Loads, Subjects: s.Subjects, Took: s.Took,
 		facts: s.Facts, Trial: s.trialNow(),
 	}
 	for id, t := range s.Tasks {
@@ -105,16 +100,6 @@ func (s *State) View() View {
 			main, _, _ := strings.Cut(written, ";")
 			if cpus, err := topology.ParseCPUSet(main); err == nil && !slices.ContainsFunc(v.Writing[e.Workload], cpus.Equal) {
 				v.Writing[e.Workload] = append(v.Writing[e.Workload], cpus)
-			}
-		}
-	}
-	for _, e := range s.divided() {
-		for _, part := range s.observed(e.Workload) {
-			if v.Divided == nil {
-				v.Divided = map[workload.ID][]topology.CPUSet{}
-			}
-			if v.Divided[part] == nil {
-				_, v.Divided[part] = threads.DividedOf(&s.Journal, e.Workload)
 			}
 		}
 	}

@@ -84,7 +84,7 @@ func BenchmarkLook300(b *testing.B) {
 			if bb.by == workload.Counters {
 				o.counters.opener = &fakePMU{each: time.Microsecond, tick: func(string) (float64, float64, error) { return 1e6, 1e5, nil }}
 			}
-			o.Look(context.Background(), control.Attention{Waits: len(watched) > 0, Watched: watched})
+			o.Look(context.Background(), control.Attention{ConcernAttention: control.ConcernAttention{Waits: len(watched) > 0, Watched: watched}})
 			counted := map[workload.ID]bool{}
 			b.ReportAllocs()
 			began := cpuUsed()
@@ -93,7 +93,7 @@ func BenchmarkLook300(b *testing.B) {
 				for _, l := range o.leaves { // as if the look before had seen less
 					l.usage = benchUsage - time.Duration(bb.use*2*float64(time.Second))
 				}
-				s, err := o.Look(context.Background(), control.Attention{Waits: len(watched) > 0, Watched: watched})
+				s, err := o.Look(context.Background(), control.Attention{ConcernAttention: control.ConcernAttention{Waits: len(watched) > 0, Watched: watched}})
 				if want := 300; err != nil || (bb.mem > 64*mib) != (len(s.Observations) == want) {
 					b.Fatal(err, len(s.Observations))
 				}

@@ -74,7 +74,7 @@ func BenchmarkShare300(b *testing.B) {
 			l.usage = benchUsage - time.Duration(use[path]*2*float64(time.Second))
 		}
 		began := cpuUsed()
-		s, err := o.Look(context.Background(), control.Attention{Waits: asks, Watched: watched})
+		s, err := o.Look(context.Background(), control.Attention{ConcernAttention: control.ConcernAttention{Waits: asks, Watched: watched}})
 		spent = cpuUsed() - began
 		if err != nil || len(s.Observations) != 300 {
 			b.Fatal(err, len(s.Observations))
