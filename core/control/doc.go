@@ -11,7 +11,20 @@
 //
 // It asks workload.Caps what can be done with a workload and never of what kind it is.
 //
+// This package conducts. What belongs where:
+//
+//	scene    who is who, and what is wanted for each workload
+//	homes    admissions, the ledger, requests for a home
+//	concern  what should stand; concerns.go lists them, differ.go makes steps of the difference
+//	journal  the original value of everything changed; settings of other programs
+//	work     tasks, effects, retries, undo
+//
 // No I/O, clock, goroutine or randomness belongs here: time comes with the Input.
+//
+// Invariant: No concern is named outside concerns.go and settings.go, and State has at most 25 fields (TestShape).
+//
+// Invariant: A View or an Output that a reader holds never changes (sameViews, at the end of every test that drives the
+// fake: TestAnythingInAnyOrder).
 //
 // Invariant: A value that another program set is reported, left alone and not undone, even if it equals the value
 // that homenode wants of a kind that it would change later (TestForeignValueIsLeftAlone,
