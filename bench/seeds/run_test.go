@@ -306,7 +306,7 @@ func TestUnplaced(t *testing.T) {
 	if !strings.Contains(d.markdown(), "Homenode had no home for 1 of 2 programs") {
 		t.Error(d.markdown())
 	}
-	source, err := os.ReadFile("../../ui/cli/run.go")
+	source, err := os.ReadFile("../../ui/cli/run/run.go")
 	if err != nil || !strings.Contains(string(source), `"%s anywhere: %s"`) {
 		t.Errorf("homenode run prints another line: %v", err)
 	}

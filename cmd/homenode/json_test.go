@@ -96,12 +96,14 @@ func (p *jsonPage) value(form, says string, v any, at string) (wrong []string) {
 		return nil
 	}
 	ok := false
+	form, orNull := strings.CutPrefix(form, "null or ")
 	list, isList := strings.CutPrefix(form, "list of ")
 	base, nullable := strings.CutSuffix(form, " or null")
 	kind, values, _ := strings.Cut(base, ": ")
 	switch v := v.(type) {
 	case nil:
-		ok = isList && (strings.Contains(says, "null") || strings.HasPrefix(at, measure.Schema)) || !isList && nullable // of measurements any list may be null
+		measured := strings.HasPrefix(at, measure.Schema) // any list of measurements may be null
+		ok = orNull || (isList && measured) || (!isList && nullable)
 	case []any:
 		for i, e := range v {
 			wrong = append(wrong, p.value(list, says, e, fmt.Sprintf("%s[%d]", at, i))...)

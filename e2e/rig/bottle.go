@@ -199,7 +199,7 @@ func (r *report) bottled(g *guest, all []bottled) {
 }
 
 // bottleHead are the columns of the table of each scene.
-var bottleHead = []string{"left to", "counted", "seeds", "misses served by local memory", "worst program", "misses, of accesses", "lines from the other node's cache, of accesses", "*modelled* ns an access", "*modelled* time, of the kernel's alone"}
+var bottleHead = []string{"managed by", "counted", "seeds", "misses served by local memory", "worst program", "misses, of accesses", "lines from the other node's cache, of accesses", "*modelled* ns an access", "*modelled* time, of the kernel's alone"}
 
 // perAccess is a figure of so many accesses.
 func perAccess(n uint64, a access) float64 {

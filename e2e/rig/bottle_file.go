@@ -214,7 +214,7 @@ var bottleColumnsInShort = []struct {
 
 // bottleSummary is the share of misses that local memory serves, by what work is left to and by scene.
 func bottleSummary(all []bottled) *table {
-	t := &table{rows: [][]string{{"left to"}, {"*seeds*"}}}
+	t := &table{rows: [][]string{{"managed by"}, {"*seeds*"}}}
 	shares := func(scene, arm string, cold bool) (cells []string) {
 		for _, b := range all {
 			if b.scene == scene && b.arm == arm && b.cold == cold {

@@ -225,7 +225,7 @@ func TestBottleSummary(t *testing.T) {
 	}
 	got := bottleSummary([]bottled{of("pods", "kernel alone", true, 40), of("pods", "kernel alone", true, 60), of("pods", "homenode", true, 100), of("wide", "kernel alone", false, 25), of("two", "kernel alone", false, 1)}).rows
 	want := map[string][]string{
-		"left to": {"ten pods, from the first page", "wider than a node"}, "*seeds*": {"1 to 2", "1"},
+		"managed by": {"ten pods, from the first page", "wider than a node"}, "*seeds*": {"1 to 2", "1"},
 		"kernel alone": {"50.0 (40.0 to 60.0) %", "25.0 %"}, "homenode": {"100.0 %", "-"}, "taskset": {"-", "-"},
 	}
 	for _, row := range got {
