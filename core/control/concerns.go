@@ -14,8 +14,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// This page is all that control knows of single concerns: what they remember, their order, and who
-// is asked for what.
+// Only this page of control knows single concerns: their memory, their order and their requests.
 
 type (
 	sharingConcern    = sharing.Concern
@@ -113,7 +112,7 @@ type SavedConcerns struct {
 	Scheduler share.SchedulerState
 }
 
-// afterBoot returns what is left of it when the machine has been restarted since; values gets what changes.
+// afterBoot returns the part that survives a restart of the machine, and puts changed values into values.
 func (c SavedConcerns) afterBoot(values map[string]any) SavedConcerns {
 	was := &c.Scheduler
 	if was.Runs == "" && was.Failures == 0 && len(was.Loads) == 0 {
@@ -124,7 +123,7 @@ func (c SavedConcerns) afterBoot(values map[string]any) SavedConcerns {
 	return c
 }
 
-// ConcernViews is what can be seen of the concerns.
+// ConcernViews is the part of a View that concerns show.
 type ConcernViews struct {
 	Sharing   Sharing
 	Scheduler Scheduler
@@ -167,7 +166,7 @@ func (v *View) attend() ConcernAttention {
 	}
 }
 
-// toldOf returns the prefixes of what the history was told once of a workload, for as long as it lives.
+// toldOf has the prefixes of lines that history has once for each living workload.
 var toldOf = []string{sharing.ToldFrozen}
 
 // readsThreads reports whether threads of wide work are read one by one.

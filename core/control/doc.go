@@ -11,11 +11,11 @@
 //
 // It asks workload.Caps what can be done with a workload and never of what kind it is.
 //
-// This package conducts. What belongs where:
+// This package conducts. Its packages:
 //
-//	scene    who is who, and what is wanted for each workload
+//	scene    the workloads of the host, and the wishes for each
 //	homes    admissions, the ledger, requests for a home
-//	concern  what should stand; concerns.go lists them, differ.go makes steps of the difference
+//	concern  the desired settings; concerns.go lists the concerns, differ.go makes steps of the difference
 //	journal  the original value of everything changed; settings of other programs
 //	work     tasks, effects, retries, undo
 //

@@ -96,8 +96,7 @@ func (s *State) tellManagers(before, now []Manager) {
 // has some hundreds of dead entries at most.
 const pruneEvery = 20 * time.Second
 
-// heirs is what is looked for in the journal: settings whose things are gone, and processes that have
-// inherited one.
+// heirs is two searches: for entries of objects that are gone, and for processes that inherited a setting.
 type heirs struct {
 	Pruning    *pruning
 	Pruned     time.Time           // when that was last begun

@@ -9,6 +9,6 @@
 //
 // Undo, a hold and "left alone" are masks over the desires, which the differ applies.
 //
-// A concern is pure. What it remembers is in exported fields, so that a checkpoint has it. It reads
+// A concern is pure. Its memory is in exported fields, so that a checkpoint has them. It reads
 // the host in a Scene and asks the Loop for everything else: history, disk, effects.
 package concern

@@ -1,3 +1,3 @@
 // Package nextstart is the concern for where workloads will be when they are started next, so that
-// their first page falls there. What it writes into definitions stays until undo.
+// their first page falls there. Definitions keep its values until undo.
 package nextstart

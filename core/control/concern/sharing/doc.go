@@ -1,4 +1,4 @@
-// Package sharing is the concern for batch work: the CPUs, the memory and the share of block devices
-// that it may have, what is frozen, and what is set of important work beside it. core/share has the
+// Package sharing is the concern for batch work: its CPUs, its memory, its share of block devices and
+// its freezing; and for the protection of important work that runs next to it. core/share has the
 // arithmetic; this package finds its inputs in the scene and returns desires.
 package sharing
