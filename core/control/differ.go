@@ -65,6 +65,30 @@ func (s *State) reconcile() {
 	}
 	if s.acts() {
 		s.restoreUndesired(all, desired)
+		s.restoreControllers()
+	}
+}
+
+// restoreControllers turns controllers off that were turned on for files of cgroups, once the journal
+// has none of these below: their cgroups have ended, or homenode ended in the midst of restoring them.
+func (s *State) restoreControllers() {
+	all := s.Journal.All()
+	for i := range all {
+		e := &all[i]
+		if !e.Kind.IsController() || e.Kind == plan.CgroupControllers { // homes need that one, too
+			continue
+		}
+		needed := slices.ContainsFunc(all, func(x plan.Entry) bool {
+			needs := x.Kind.IsCgroupFile() || x.Kind == e.Kind
+			return needs && work.Inside(x.Path, e.Path)
+		})
+		id := e.Workload
+		if needed || s.undoes(id) || s.Tasks[id] != nil {
+			continue
+		}
+		if s.again(stepKey{Workload: id, Kind: plan.SetCgroup, To: putBack, Device: e.Path}) {
+			s.restoreOnly(id, map[uint64]bool{e.Seq: true})
+		}
 	}
 }
 

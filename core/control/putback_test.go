@@ -84,3 +84,24 @@ func TestOneOwner(t *testing.T) {
 		}
 	}
 }
+
+// TestControllerGoesWithEndedWork: a controller that was turned on for batch work goes off when the
+// last cgroup that needed it has ended, and after a restart in the midst of the restores.
+func TestControllerGoesWithEndedWork(t *testing.T) {
+	for _, killed := range []bool{false, true} {
+		f := newFake(t, 2, 4, turnedOn)
+		f.disk.entries[1] = plan.Entry{Seq: 1, Workload: "/x/a", Kind: plan.CPUController, Path: "/x", Old: "", New: "+cpu", State: plan.Applied}
+		if !killed {
+			f.disk.entries[2] = plan.Entry{Seq: 2, Workload: "/x/a", Kind: plan.CgroupIdle, Path: "/x/a", Old: "0", New: "1", State: plan.Applied}
+		}
+		f.disk.seq = 2
+		f.create("/x")
+		f.values[settingKey{plan.CPUController, "/x"}] = plan.Setting{Kind: plan.CPUController, Path: "/x", Value: "+cpu"}
+		f.add("web", 2, 1<<20, 0)
+		f.start()
+		f.scans(10)
+		if got := f.get(plan.CPUController, "/x"); got != "" {
+			t.Errorf("killed %t: the controller of /x is still %q; the journal has %+v", killed, got, f.s.Journal.All())
+		}
+	}
+}
