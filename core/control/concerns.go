@@ -88,7 +88,7 @@ func (s *State) orderConcerns(r *Request) bool {
 		off := !r.DryRun && s.sharingConcern.Turn(sc, r.Share.On)
 		s.reply(Reply{ID: r.ID, Share: &ShareOrder{On: r.Share.On}})
 		if off {
-			s.decideAgain(s.scheduler())
+			s.restoreAtOnce(s.scheduler())
 		}
 	case r.Upgrade != nil:
 		s.scheduler().Upgrade(sc, r.ID, *r.Upgrade, r.DryRun)

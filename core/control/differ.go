@@ -1,6 +1,7 @@
 package control
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -12,8 +13,12 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// putBack is the retry of restoring what is no longer desired of a workload.
+// putBack is the retry of restoring what a concern no longer desires of a workload.
 const putBack = "put back"
+
+func putBackKey(id workload.ID, c concern.Concern) stepKey {
+	return stepKey{Workload: id, Kind: plan.SetCgroup, To: putBack, Device: c.Name()}
+}
 
 // settingKey names a setting, or all of a kind that one workload has.
 type settingKey struct {
@@ -60,6 +65,30 @@ func (s *State) reconcile() {
 	}
 	if s.acts() {
 		s.restoreUndesired(all, desired)
+		s.restoreControllers()
+	}
+}
+
+// restoreControllers turns controllers off that were turned on for files of cgroups, once the journal
+// has none of these below: their cgroups have ended, or homenode ended in the midst of restoring them.
+func (s *State) restoreControllers() {
+	all := s.Journal.All()
+	for i := range all {
+		e := &all[i]
+		if !e.Kind.IsController() || e.Kind == plan.CgroupControllers { // homes need that one, too
+			continue
+		}
+		needed := slices.ContainsFunc(all, func(x plan.Entry) bool {
+			needs := x.Kind.IsCgroupFile() || x.Kind == e.Kind
+			return needs && work.Inside(x.Path, e.Path)
+		})
+		id := e.Workload
+		if needed || s.undoes(id) || s.Tasks[id] != nil {
+			continue
+		}
+		if s.again(stepKey{Workload: id, Kind: plan.SetCgroup, To: putBack, Device: e.Path}) {
+			s.restoreOnly(id, map[uint64]bool{e.Seq: true})
+		}
 	}
 }
 
@@ -81,7 +110,15 @@ func (s *State) decideAgain(c concern.Concern) {
 			s.begin(id, &Task{Steps: group, Scan: s.Seen})
 		}
 	}
-	s.restoreUndesired([]concern.Concern{c}, []wanted{wantedOf(&d)})
+	if s.Seen > 0 { // before, a concern knows nothing that it could desire
+		s.restoreUndesired([]concern.Concern{c}, []wanted{wantedOf(&d)})
+	}
+}
+
+// restoreAtOnce restores what a concern no longer desires, whatever was tried lately: the user asked for it.
+func (s *State) restoreAtOnce(c concern.Concern) {
+	maps.DeleteFunc(s.Retries, func(key stepKey, _ retry) bool { return key == putBackKey(key.Workload, c) })
+	s.decideAgain(c)
 }
 
 // plan adds the steps that make desires stand.
@@ -126,10 +163,12 @@ func (s *State) due(d *concern.Desire) bool {
 	return e.State != plan.Applied || e.New != d.Step.To
 }
 
-// restoreUndesired restores what concerns own, the journal has and they do not desire.
+// restoreUndesired restores what concerns own, the journal has and they do not desire. What one
+// concern had restored lately does not put off the others.
 func (s *State) restoreUndesired(all []concern.Concern, desired []wanted) {
 	var order []workload.ID
 	of := map[workload.ID]map[uint64]bool{}
+	may := map[stepKey]bool{}
 	entries := s.Journal.All()
 	for i := range entries {
 		e := &entries[i]
@@ -141,6 +180,15 @@ func (s *State) restoreUndesired(all []concern.Concern, desired []wanted) {
 		if s.undoes(id) || s.Tasks[id] != nil || s.inUseElsewhere(e.Path, id) {
 			continue
 		}
+		key := putBackKey(id, all[k])
+		now, asked := may[key]
+		if !asked {
+			now = s.again(key)
+			may[key] = now
+		}
+		if !now {
+			continue
+		}
 		if of[id] == nil {
 			of[id] = map[uint64]bool{}
 			order = append(order, id)
@@ -148,9 +196,7 @@ func (s *State) restoreUndesired(all []concern.Concern, desired []wanted) {
 		of[id][e.Seq] = true
 	}
 	for _, id := range order {
-		if s.again(stepKey{Workload: id, Kind: plan.SetCgroup, To: putBack}) {
-			s.restoreOnly(id, of[id])
-		}
+		s.restoreOnly(id, of[id])
 	}
 }
 

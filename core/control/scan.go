@@ -89,7 +89,7 @@ func (s *State) decide() {
 		s.Halted = words.Because(words.PlanUnsound, len(violations), violations[0].String())
 		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil
 	}
-	out.Plan.Steps = s.Plan.Steps
+	out.Plan.Steps = s.SharedSteps() // a reader keeps them
 	s.wide = nil
 	for i := range s.Plan.Placements {
 		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.readsThreads() {

@@ -318,7 +318,11 @@ func (w *Work) restored(u *Undoing, e *plan.Entry, f *Failure) bool {
 		w.keepTheirs(e)
 		out.Foreign = append(out.Foreign, *e)
 	case InUse:
-		w.loop.Event(event, words.RestoredLater, f.Text)
+		if u.Entries == nil {
+			w.loop.Event(event, words.RestoredLater, f.Text)
+		} else { // it is tried for as long as others use it
+			w.loop.Once("in use "+e.Path, event, words.RestoredLater, f.Text)
+		}
 		out.Deferred = append(out.Deferred, NotUndone{*e, f.Text})
 		return false
 	default:

@@ -112,8 +112,9 @@ func (c *Concern) Mine(sc *concern.Scene) (out []*place.Subject) {
 // Name implements concern.Concern.
 func (c *Concern) Name() string { return "sharing" }
 
-// Owns implements concern.Concern: the files of cgroups.
-func (c *Concern) Owns(e *plan.Entry) bool { return e.Kind.IsCgroupFile() }
+// Owns implements concern.Concern: the files of cgroups, but for that of swap, which is the concern
+// of package swap.
+func (c *Concern) Owns(e *plan.Entry) bool { return e.Kind.IsCgroupFile() && e.Kind != plan.SwapMax }
 
 // Decide implements concern.Concern.
 func (c *Concern) Decide(sc *concern.Scene) concern.Desired {
