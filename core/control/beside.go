@@ -9,12 +9,12 @@ import (
 
 // Beside is what `homenode run` knows where no daemon answers, without a scan of all that runs.
 type Beside struct {
-	Snapshot workload.Snapshot // the machine, and the memory that is in use beside Runs
-	Runs     []Admission       // what runs have taken
-	Pinned   []place.Pinned    // what is pinned besides
+	Snapshot workload.Snapshot // the machine, and the memory in use by all but Runs
+	Runs     []Admission       // homes of runs
+	Pinned   []place.Pinned    // other pinned work
 }
 
-// PlaceBeside answers a request for a home from what is known beside a daemon. It decides as a daemon does
+// PlaceBeside answers a request for a home from what is known without a daemon. It decides as a daemon does
 // whose first scan saw nothing but the machine.
 func PlaceBeside(at time.Time, settings Settings, seen *Beside, asked PlaceRequest) Reply {
 	settings.Enforce = false

@@ -29,7 +29,7 @@ type settingKey struct {
 // wanted is what one concern desires, for finding entries that it desires no longer.
 type wanted struct {
 	settings  map[settingKey]bool
-	workloads map[settingKey]bool // whose path is the workload
+	workloads map[settingKey]bool // the path is the ID of the workload
 	leave     map[workload.ID]bool
 }
 
@@ -43,7 +43,7 @@ func wantedOf(d *concern.Desired) wanted {
 	return w
 }
 
-// has reports whether an entry is of something desired. What single threads had before goes with
+// has reports whether an entry is of something desired. Entries of single threads go with
 // the setting of their workload.
 func (w *wanted) has(e *plan.Entry) bool {
 	if w.leave[e.Workload] || w.settings[settingKey{e.Kind, e.Path}] {
@@ -210,7 +210,7 @@ func (s *State) again(key stepKey) bool {
 	return s.Again(key)
 }
 
-// ended has the concerns take up how a step went; nil is success.
+// stepEnded has the concerns take up how a step went; nil is success.
 func (s *State) stepEnded(step *plan.Step, f *Failure) {
 	for _, c := range s.concerns() {
 		if c.Ended(s.scene(true), step, f) {
@@ -229,7 +229,7 @@ func (s *State) wasRestored(e *plan.Entry) {
 	}
 }
 
-// looked hands the result of an effect to the concern that asked for it.
+// looked passes the result of an effect to the concern that asked for it.
 func (s *State) looked(r *Result) bool {
 	for _, c := range s.concerns() {
 		if l, ok := c.(concern.Looker); ok && l.Looked(s.scene(true), r) {

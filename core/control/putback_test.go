@@ -24,7 +24,7 @@ func TestShareOffRestoresAllSoon(t *testing.T) {
 	}
 }
 
-// TestUpgradeBeforeTheFirstScan: nothing is restored on what is not known yet.
+// TestUpgradeBeforeTheFirstScan: before the first scan nothing is restored.
 func TestUpgradeBeforeTheFirstScan(t *testing.T) {
 	f := kernelled(t)
 	f.scans(6)
@@ -35,7 +35,7 @@ func TestUpgradeBeforeTheFirstScan(t *testing.T) {
 	}
 }
 
-// TestSwapStays: what is set of swap stays beside sharing.
+// TestSwapStays: settings of swap stay where sharing is on.
 func TestSwapStays(t *testing.T) {
 	f := newFake(t, 2, 4, func(s *Settings) { s.NeverSwap = true }, ruled(workload.Rule{Match: "db", Class: workload.Dedicated}))
 	f.add("db", 2, 1<<20, 0)

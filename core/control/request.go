@@ -188,7 +188,7 @@ func (s *State) ordered(in *MoveRequest, of workload.Lineage) (*Moved, *Failure)
 	return s.rehome(id, in)
 }
 
-// mayMove is why an order is not even looked at.
+// mayMove returns why an order is refused at once.
 func (s *State) mayMove(id workload.ID, dry bool) *Failure {
 	if f := failure(homes.MovedByManager(id, s.Claims[id])); f != nil {
 		return f

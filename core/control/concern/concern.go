@@ -23,8 +23,8 @@ type Concern interface {
 	// Owns reports whether a journal entry is of a setting that this concern decides on. Only those
 	// are restored when it no longer desires them. No two concerns own the same entry.
 	Owns(*plan.Entry) bool
-	// Decide returns what should stand now. It is asked once a scan, and after Ended or Restored
-	// have returned true.
+	// Decide returns what should stand now. It is asked once a scan, and again after Ended or
+	// Looked has returned true and after an order of the user.
 	Decide(*Scene) Desired
 	// Ended takes up how a step went; nil is success. It sees the steps of all concerns. It returns
 	// true when its desires have changed, and are to be acted on before the next scan.

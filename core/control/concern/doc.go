@@ -7,7 +7,7 @@
 //	desired − journal − seen = what is set
 //	journal − desired        = what is restored
 //
-// Undo, a hold and "left alone" are masks over the desires, which the differ applies.
+// Undo, a hold and "left alone" are masks over the desires: a concern desires nothing for such a workload.
 //
 // A concern is pure. Its memory is in exported fields, so that a checkpoint has them. It reads
 // the host in a Scene and asks the Loop for everything else: history, disk, effects.

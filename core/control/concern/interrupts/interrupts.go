@@ -61,7 +61,8 @@ func (b Bound) Decide(sc *concern.Scene) (out concern.Desired) {
 // place returns the steps of the plan, unless it breaks a rule: that is in history once.
 func (b Bound) place(sc *concern.Scene) (out concern.Desired) {
 	d := &b.Devices
-	if !sc.Between || b.Mode != Place || d.Left != "" || len(d.Plan.Steps) == 0 {
+	places := sc.Between && sc.Acts && b.Mode == Place
+	if !places || d.Left != "" || len(d.Plan.Steps) == 0 {
 		return out
 	}
 	if bad := irq.Check(sc.Snapshot.Host, d.Avoid, d.All, d.Plan.Steps); bad != "" {
