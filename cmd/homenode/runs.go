@@ -107,6 +107,9 @@ func undoScopes(ctx context.Context, which api.Which) (out api.UndoResult, err e
 		return out, nil
 	}
 	which.ID = id
+	if !which.DryRun {
+		defer func() { _ = cgroups().Sweep(ctx) }() // of commands that have ended
+	}
 	return undoOwn(ctx, which, s, runs.Cgroups)
 }
 
