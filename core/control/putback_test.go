@@ -105,3 +105,32 @@ func TestControllerGoesWithEndedWork(t *testing.T) {
 		}
 	}
 }
+
+// TestWeightStaysWhileIdle: the entry of cpu.weight that goes with cpu.idle is neither restored nor set anew while
+// batch work has cpu.idle (a kernel takes no weight then).
+func TestWeightStaysWhileIdle(t *testing.T) {
+	f := batch(t, turnedOn)
+	f.blind = true
+	f.scans(4)
+	if f.get(plan.CgroupIdle, "/batch1") != "1" {
+		t.Fatal("batch work is not idle")
+	}
+	f.s.out = &Output{}
+	f.s.Seq++
+	f.s.put(plan.Entry{
+		Seq: f.s.Seq, Time: f.now, Workload: "/batch1", Kind: plan.CgroupWeight, Path: "/batch1",
+		Old: "100", New: "idle", State: plan.Applied,
+	})
+	before := len(f.done)
+	f.scans(40)
+	for _, e := range f.done[before:] {
+		if e.Step != nil && e.Step.Target.File == string(plan.CgroupWeight) {
+			t.Errorf("set anew: %+v", e.Step)
+		}
+		for _, entry := range e.Entries {
+			if e.Kind == EffectRestore && entry.Kind == plan.CgroupWeight {
+				t.Errorf("restored: %+v", entry)
+			}
+		}
+	}
+}

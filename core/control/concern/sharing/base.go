@@ -38,10 +38,7 @@ func (t *turn) limits() (out []concern.Desire) {
 		set := func(kind plan.SettingKind, to string, why words.Reason) {
 			out = append(out, t.File(o, cgroup, kind, to, why))
 		}
-		idle := work.Key{Workload: o.ID, Kind: plan.SetCgroup, To: "1", Device: string(plan.CgroupIdle)}
-		if t.RetryOf(idle).Code == work.Lacking || t.Applied(plan.CgroupWeight, cgroup, concern.Inode(o)) != nil {
-			set(plan.CgroupWeight, "1", words.Because(words.ShareWeight))
-		}
+		out = append(out, t.weight(o, cgroup)...)
 		high := plan.CgroupFiles[plan.MemoryHigh]
 		var why words.Reason
 		if limits != nil {
@@ -56,6 +53,21 @@ func (t *turn) limits() (out []concern.Desire) {
 		set(plan.IOMax, share.IOPart(base.IO, len(own)), words.Because(words.ShareIOMax))
 	}
 	return out
+}
+
+// weight has the lowest cpu.weight where the kernel has no cpu.idle. Where it has, cpu.weight reads
+// "idle" while cpu.idle is 1, and its entry stays until cpu.idle is 0 again: the driver made it.
+func (t *turn) weight(o *workload.Observation, cgroup string) []concern.Desire {
+	idle := work.Key{Workload: o.ID, Kind: plan.SetCgroup, To: "1", Device: string(plan.CgroupIdle)}
+	e := t.Journal.Of(plan.CgroupWeight, cgroup)
+	lowest := e != nil && e.New == "1"
+	switch {
+	case lowest, t.RetryOf(idle).Code == work.Lacking:
+		return []concern.Desire{t.File(o, cgroup, plan.CgroupWeight, "1", words.Because(words.ShareWeight))}
+	case e != nil:
+		return []concern.Desire{{Kind: plan.CgroupWeight, Path: cgroup, Only: true, Step: plan.Step{Workload: o.ID}}}
+	}
+	return nil
 }
 
 // memoryLimits is how much each batch workload may hold; nil when that is not limited.
