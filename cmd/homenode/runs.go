@@ -96,6 +96,7 @@ func undoOwn(ctx context.Context, which api.Which, s *runs.Source, part runs.Par
 		},
 		Who: whoAsks, Own: func() []control.Admission { return s.Own(part) },
 	}
+	defer s.Forget(part, which.DryRun, process.AffinityOf)
 	return l.UndoKept(ctx, which, func() (daemon.Kept, error) { return s.Open(part) })
 }
 
