@@ -113,5 +113,5 @@ func (v *View) Registered() []workload.Process {
 // of the scan does not have it.
 func (s *State) admittedSince(o *workload.Observation) bool {
 	a, ok := s.Admissions[o.ID]
-	return ok && a.Process.PID > 0 && a.Scan >= s.Seen && a.Process.Start == startOf(o)
+	return ok && a.Process.PID > 0 && a.Scan >= s.Seen && a.Process.Start == scene.StartOf(o)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -40,6 +41,6 @@ func Resume(text json.RawMessage) (*State, error) {
 	s.Journal, s.Before = journal.New(c.Journal), s.Snapshot
 	s.SetWritten(c.Saved)
 	s.resumeConcerns()
-	s.Starts = startsOf(s.Snapshot.Observations)
+	s.Starts = scene.StartsOf(s.Snapshot.Observations)
 	return s, nil
 }

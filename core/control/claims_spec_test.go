@@ -52,7 +52,7 @@ func TestLinksOfClaimedWorkloads(t *testing.T) {
 		f.byHand = true
 		f.add("a", 1, 1<<20, 0)
 		f.claimedScan(boundBy("vm:a", "/a"))
-		o := f.s.observation("vm:a")
+		o := f.s.Observation("vm:a")
 		f.s.Links["vm:a"] = []Link{{Link: workload.Link{Device: "eth0", Kind: workload.ByTap}, Rate: 1 << 20}}
 		if got := f.s.SpecOf(o); (len(got.Near) == 1) == given {
 			t.Errorf("near as given %v: %+v", given, got.Near)

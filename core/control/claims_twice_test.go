@@ -47,7 +47,7 @@ func TestTwoSourcesClaimOneCgroup(t *testing.T) {
 			for range 3 {
 				f.sourcesScan(Claimed{Source: "a", Claims: []workload.Claim{first}}, Claimed{Source: "b", Claims: []workload.Claim{second}})
 			}
-			if f.s.observation(first.ID) == nil || first.ID != second.ID && f.s.observation(second.ID) != nil {
+			if f.s.Observation(first.ID) == nil || first.ID != second.ID && f.s.Observation(second.ID) != nil {
 				t.Errorf("workloads: %s", asJSON(t, f.s.Snapshot.Observations))
 			}
 			var told []string

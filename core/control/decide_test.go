@@ -11,6 +11,7 @@ import (
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -179,7 +180,7 @@ func TestWhoIsStillThere(t *testing.T) {
 		return o
 	}
 	s.Snapshot.Observations = []workload.Observation{seen("/b", 0), seen("/d", 0), seen("pid:1", 7), seen("pid:2", 8)}
-	s.Starts = startsOf(s.Snapshot.Observations)
+	s.Starts = scene.StartsOf(s.Snapshot.Observations)
 	root := func(scan uint64) Admission {
 		return Admission{Process: workload.Process{PID: 1, Start: 7}, Scan: scan}
 	}
@@ -215,7 +216,7 @@ func TestStepsAfterOneThatWaits(t *testing.T) {
 		s, out := telling()
 		first := plan.Step{Kind: plan.SetCPUs, Workload: "/a", To: "1", Optional: optional}
 		s.Retries[work.KeyOf(&first)] = retry{Next: s.At.Add(time.Second)}
-		s.begin("/a", &Task{Steps: []plan.Step{first, {Kind: plan.SetMems, Workload: "/a", To: "0"}}})
+		s.Begin("/a", &Task{Steps: []plan.Step{first, {Kind: plan.SetMems, Workload: "/a", To: "0"}}})
 		if len(out.Effects) != begun || len(s.Tasks) != begun || begun > 0 && out.Effects[0].Step.Kind != plan.SetMems {
 			t.Errorf("optional %v: %+v", optional, out.Effects)
 		}
@@ -238,9 +239,9 @@ func TestViewStands(t *testing.T) {
 // An entry is written when it has come further, and not again.
 func TestMarkWritesOnce(t *testing.T) {
 	s, out := telling()
-	s.put(plan.Entry{Seq: 1, Kind: plan.CgroupCPUs, Path: "/a", State: plan.Intended})
+	s.Put(plan.Entry{Seq: 1, Kind: plan.CgroupCPUs, Path: "/a", State: plan.Intended})
 	for _, state := range []plan.EntryState{plan.Intended, plan.Applied, plan.Applied} {
-		s.mark(s.Journal.At(1), state)
+		s.Mark(s.Journal.At(1), state)
 	}
 	if n := len(out.Save.Entries); n != 2 || out.Save.Entries[1].State != plan.Applied {
 		t.Errorf("%+v", out.Save.Entries)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/control/concern"
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
@@ -83,11 +84,11 @@ func (s *State) restoreControllers() {
 			return needs && work.Inside(x.Path, e.Path)
 		})
 		id := e.Workload
-		if needed || s.undoes(id) || s.Tasks[id] != nil {
+		if needed || s.Undoes(id) || s.Tasks[id] != nil {
 			continue
 		}
-		if s.again(stepKey{Workload: id, Kind: plan.SetCgroup, To: putBack, Device: e.Path}) {
-			s.restoreOnly(id, map[uint64]bool{e.Seq: true})
+		if s.Again(stepKey{Workload: id, Kind: plan.SetCgroup, To: putBack, Device: e.Path}) {
+			s.RestoreOnly(id, map[uint64]bool{e.Seq: true})
 		}
 	}
 }
@@ -106,8 +107,8 @@ func (s *State) decideAgain(c concern.Concern) {
 	}
 	for _, group := range work.Grouped(steps) {
 		id := group[0].Workload
-		if s.Tasks[id] == nil && !s.undoes(id) && !s.Holds.Has(id) {
-			s.begin(id, &Task{Steps: group, Scan: s.Seen})
+		if s.Tasks[id] == nil && !s.Undoes(id) && !s.Holds.Has(id) {
+			s.Begin(id, &Task{Steps: group, Scan: s.Seen})
 		}
 	}
 	if s.Seen > 0 { // before, a concern knows nothing that it could desire
@@ -133,17 +134,17 @@ func (s *State) plan(desires []concern.Desire) {
 		if !s.due(d) {
 			continue
 		}
-		if o := s.observation(d.Step.Workload); o != nil { // memory stays where it is
+		if o := s.Observation(d.Step.Workload); o != nil { // memory stays where it is
 			now, _, _ := o.LocalShare()
 			d.Step.Gain = plan.Gain{LocalityBefore: now, LocalityAfter: now}
 		}
 		steps = append(steps, d.Step)
 	}
 	if len(givesCPUs) > 0 {
-		s.Plan.Steps = slices.DeleteFunc(s.ownSteps(), func(x plan.Step) bool { return x.Kind == plan.SetCPUs && givesCPUs[x.Workload] })
+		s.Plan.Steps = slices.DeleteFunc(s.OwnSteps(), func(x plan.Step) bool { return x.Kind == plan.SetCPUs && givesCPUs[x.Workload] })
 	}
 	if len(steps) > 0 {
-		s.Plan.Steps = append(s.ownSteps(), steps...)
+		s.Plan.Steps = append(s.OwnSteps(), steps...)
 	}
 }
 
@@ -177,13 +178,13 @@ func (s *State) restoreUndesired(all []concern.Concern, desired []wanted) {
 			continue
 		}
 		id := e.Workload
-		if s.undoes(id) || s.Tasks[id] != nil || s.inUseElsewhere(e.Path, id) {
+		if s.Undoes(id) || s.Tasks[id] != nil || s.InUseElsewhere(e.Path, id) {
 			continue
 		}
 		key := putBackKey(id, all[k])
 		now, asked := may[key]
 		if !asked {
-			now = s.again(key)
+			now = s.Again(key)
 			may[key] = now
 		}
 		if !now {
@@ -196,18 +197,8 @@ func (s *State) restoreUndesired(all []concern.Concern, desired []wanted) {
 		of[id][e.Seq] = true
 	}
 	for _, id := range order {
-		s.restoreOnly(id, of[id])
+		s.RestoreOnly(id, of[id])
 	}
-}
-
-// restoreOnly restores some entries of one workload; nothing is held afterwards.
-func (s *State) restoreOnly(id workload.ID, entries map[uint64]bool) {
-	s.RestoreOnly(id, entries)
-}
-
-// again reports whether something that may fail may be tried now, and if so puts off the next try.
-func (s *State) again(key stepKey) bool {
-	return s.Again(key)
 }
 
 // stepEnded has the concerns take up how a step went; nil is success.
@@ -242,7 +233,7 @@ func (s *State) looked(r *Result) bool {
 
 // verify has settings read again that scans do not see.
 func (s *State) verify() {
-	checking := s.checking()
+	checking := s.Checking()
 	of := map[workload.ID][]plan.Entry{}
 	for _, c := range s.concerns() {
 		v, ok := c.(concern.Verifier)
@@ -251,14 +242,14 @@ func (s *State) verify() {
 		}
 		for _, e := range v.Verify(s.scene(false)) {
 			id := e.Workload
-			free := !checking[id] && s.Tasks[id] == nil && !s.undoes(id)
-			if e.State == plan.Applied && free && !s.inUseElsewhere(e.Path, id) {
+			free := !checking[id] && s.Tasks[id] == nil && !s.Undoes(id)
+			if e.State == plan.Applied && free && !s.InUseElsewhere(e.Path, id) {
 				of[id] = append(of[id], e)
 			}
 		}
 	}
 	for _, id := range sortedKeys(of) {
-		s.Checks[s.effect(Effect{Kind: EffectCheck, Workload: id, Entries: of[id]})] = id
+		s.Checks[s.Effect(Effect{Kind: EffectCheck, Workload: id, Entries: of[id]})] = id
 	}
 }
 
@@ -273,25 +264,25 @@ func (s *State) scene(between bool) *concern.Scene {
 // loop implements concern.Loop.
 type loop struct{ s *State }
 
-func (l loop) Observation(id workload.ID) *workload.Observation { return l.s.observation(id) }
-func (l loop) Observed(id workload.ID) []workload.ID            { return l.s.observed(id) }
-func (l loop) Start(o *workload.Observation) uint64             { return startOf(o) }
+func (l loop) Observation(id workload.ID) *workload.Observation { return l.s.Observation(id) }
+func (l loop) Observed(id workload.ID) []workload.ID            { return l.s.Observed(id) }
+func (l loop) Start(o *workload.Observation) uint64             { return scene.StartOf(o) }
 func (l loop) Homes() []workload.Placement                      { return l.s.Placements() }
 func (l loop) Held(id workload.ID) bool                         { return l.s.Holds.Has(id) }
 func (l loop) AllHeld() bool                                    { return l.s.Holds.All }
 func (l loop) Busy(id workload.ID) bool                         { return l.s.Tasks[id] != nil }
-func (l loop) Undoes(id workload.ID) bool                       { return l.s.undoes(id) }
+func (l loop) Undoes(id workload.ID) bool                       { return l.s.Undoes(id) }
 func (l loop) Halted() words.Reason                             { return l.s.Halted }
 func (l loop) RetryOf(key work.Key) work.Retry                  { return l.s.Retries[key] }
-func (l loop) Later(at time.Time) bool                          { return l.s.waits(at) }
-func (l loop) Again(key work.Key) bool                          { return l.s.again(key) }
+func (l loop) Later(at time.Time) bool                          { return l.s.Later(at) }
+func (l loop) Again(key work.Key) bool                          { return l.s.Again(key) }
 func (l loop) Over(key string)                                  { l.s.over(key) }
 func (l loop) Save(key string, value any)                       { l.s.save(key, value) }
-func (l loop) Ask(e work.Effect) uint64                         { return l.s.effect(e) }
+func (l loop) Ask(e work.Effect) uint64                         { return l.s.Effect(e) }
 func (l loop) SurveyAgain(kind work.SurveyKind)                 { l.s.surveyAgain(kind) }
 func (l loop) Asked() uint64                                    { return l.s.Effects }
 
-func (l loop) Changing(id workload.ID) bool { return l.s.changing(id) }
+func (l loop) Changing(id workload.ID) bool { return l.s.Work.Changing(id) }
 
 func (l loop) LeftAlone(o *workload.Observation, names []string) words.Reason {
 	return l.s.leave(o, names)
@@ -303,10 +294,10 @@ func (l loop) Redefines(whole workload.ID) bool {
 			return true
 		}
 	}
-	return l.s.changing(whole)
+	return l.s.Work.Changing(whole)
 }
 
-func (l loop) Settled(id workload.ID) bool { return !l.s.changing(id) && l.s.seen(id) }
+func (l loop) Settled(id workload.ID) bool { return !l.s.Work.Changing(id) && l.s.Fresh(id) }
 
 func (l loop) Retries(f func(work.Key, work.Retry)) {
 	for key, r := range l.s.Retries {
@@ -331,11 +322,11 @@ func (l loop) Reply(id uint64, f *work.Failure, answer any) {
 func (l loop) Adopt(id workload.ID, kind plan.SettingKind, path, value string) {
 	s := l.s
 	if e := s.Journal.Of(kind, path); e != nil {
-		s.mark(e, plan.Applied)
+		s.Mark(e, plan.Applied)
 		return
 	}
 	s.Seq++
-	s.put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: id, Kind: kind, Path: path, New: value, State: plan.Applied})
+	s.Put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: id, Kind: kind, Path: path, New: value, State: plan.Applied})
 }
 
 // OwnCgroup returns the one cgroup that is a workload, or that `homenode run` has made for it, and
@@ -349,5 +340,5 @@ func (l loop) OwnCgroup(o *workload.Observation) string {
 	if o.Kind != workload.InCgroup || len(l.s.SeenAs[o.ID]) > 1 || managed {
 		return ""
 	}
-	return cgroupPath(o)
+	return scene.CgroupPath(o)
 }

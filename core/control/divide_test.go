@@ -94,7 +94,7 @@ func TestDivideThreads(t *testing.T) {
 	if steps := f.applies(plan.DivideThreads); len(steps) != 1 || steps[0].Workload != id {
 		t.Fatalf("%d steps: %s", len(steps), asJSON(t, steps))
 	}
-	if f.s.observation(one).PerThread != nil {
+	if f.s.Observation(one).PerThread != nil {
 		t.Error("threads of what fits a node are looked at")
 	}
 	if got := f.s.View().Divided[id]; len(got) != 2 {

@@ -802,7 +802,7 @@ func (f *fake) movePages(e Effect) {
 			end.Failed = &Failure{Code: Cancelled, Text: "context canceled"}
 			break
 		}
-		w := f.works[f.s.observed(e.Workload)[0]]
+		w := f.works[f.s.Observed(e.Workload)[0]]
 		if w == nil {
 			end.Failed = gone(string(e.Workload))
 			break

@@ -90,7 +90,7 @@ func TestHelpersAndOtherUsers(t *testing.T) {
 			f.scan(1)
 		})
 		f.passes(3)
-		near := f.s.SpecOf(f.s.observation("/guest")).Near
+		near := f.s.SpecOf(f.s.Observation("/guest")).Near
 		if f.s.Following["/nbd"].Follows != tt.follows || (len(near) > 0) != tt.pulled {
 			t.Errorf("%s: %+v, near %+v", tt.name, f.s.Following["/nbd"], near)
 		}

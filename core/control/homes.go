@@ -3,8 +3,6 @@ package control
 import (
 	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/place"
-	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -70,8 +68,6 @@ func (s *State) keepClear() { s.Homes.KeepClear(s.Claims) }
 func (s *State) savePlacements() { s.out.Save.Placements = s.SavePlacements() }
 
 func (s *State) saveAdmissions() { s.save(KeyAdmissions, s.SaveAdmissions()) }
-
-func decided(d *plan.Decision) words.Reason { return homes.Decided(d) }
 
 // keepDecisions remembers why homes were chosen.
 func (s *State) keepDecisions() {

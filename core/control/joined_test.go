@@ -31,7 +31,7 @@ func TestCgroupsOfOneClaimAreOneWorkload(t *testing.T) {
 	if o.Cgroup != "/a/x" || workload.Total(o.Memory) != 1<<20+1<<19 || len(o.Memory) != 2 || o.Memory[0].Node != 0 || o.CPUUse != 3 {
 		t.Errorf("%+v", o)
 	}
-	if got := f.s.observed("web/a"); len(got) != 2 || got[0] != "/a/x" || got[1] != "/a/y" {
+	if got := f.s.Observed("web/a"); len(got) != 2 || got[0] != "/a/x" || got[1] != "/a/y" {
 		t.Errorf("seen as %v", got)
 	}
 }

@@ -78,7 +78,7 @@ func TestMachineIsPlacedAsItStarts(t *testing.T) {
 	}
 	f.halt(a)
 	f.scan(1)
-	if len(f.s.Plan.Placements) != 0 || f.s.observation("m:a") != nil {
+	if len(f.s.Plan.Placements) != 0 || f.s.Observation("m:a") != nil {
 		t.Errorf("off, it still holds %+v", f.s.Plan.Placements)
 	}
 }

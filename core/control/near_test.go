@@ -40,7 +40,7 @@ func TestEachKeyOfARuleReachesGuests(t *testing.T) {
 		f.add("a", 1, 1<<20, 0)
 		f.claimedScan(boundBy("vm:a", "/a"))
 		f.s.Links["vm:a"] = []Link{{Link: workload.Link{Device: "eth1", Kind: workload.ByTap}, Rate: 1 << 20}}
-		spec := f.s.SpecOf(f.s.observation("vm:a"))
+		spec := f.s.SpecOf(f.s.Observation("vm:a"))
 		named := ""
 		for _, p := range f.s.Snapshot.Problems {
 			named += p.Text
@@ -134,7 +134,7 @@ func TestNearNothingOfOtherUsers(t *testing.T) {
 			f.works[osd].obs.UID = tt.by
 			f.works[osd].obs.RanOn = []workload.NodeShare{{Node: 1, Share: 1}}
 			f.scan(1)
-			spec := f.s.SpecOf(f.s.observation("/a"))
+			spec := f.s.SpecOf(f.s.Observation("/a"))
 			if got := spec.Near[0].Workload == osd; got != (tt.counts && !strings.Contains(tt.near, "service")) {
 				t.Errorf("counts %v: %+v", got, spec.Near)
 			}
@@ -154,7 +154,7 @@ func TestNamesOfContainers(t *testing.T) {
 			spdk := f.addProcess(77, "spdk_tgt", 1, 1<<20, 1)
 			f.works[spdk].obs.UID, f.works[spdk].obs.Owner = uid, evil
 			f.scan(2)
-			if got := f.s.SpecOf(f.s.observation("/a")).Near[0].Workload == spdk; got != counts {
+			if got := f.s.SpecOf(f.s.Observation("/a")).Near[0].Workload == spdk; got != counts {
 				t.Errorf("UID %d, for %q: counts %v, want %v", uid, of, got, counts)
 			}
 		}
@@ -181,7 +181,7 @@ func TestNearNothingOfAnotherPod(t *testing.T) {
 		osd := f.add("osd", 1, 1<<20, 1)
 		f.works[osd].obs.Owner = tt.by
 		f.scan(2)
-		near := f.s.SpecOf(f.s.observation("/a")).Near
+		near := f.s.SpecOf(f.s.Observation("/a")).Near
 		if got := near[0].Workload == osd; got != tt.counts {
 			t.Errorf("%s: %+v", tt.name, near)
 		}
@@ -196,7 +196,7 @@ func TestNearTheSystemsOwn(t *testing.T) {
 		f.works[f.addProcess(pid, "osd", 1, 1<<20, 1)].obs.UID = user
 	}
 	f.scan(2)
-	if near := f.s.SpecOf(f.s.observation("/a")).Near; near[0].Workload != "pid:77" {
+	if near := f.s.SpecOf(f.s.Observation("/a")).Near; near[0].Workload != "pid:77" {
 		t.Errorf("%+v", near)
 	}
 }

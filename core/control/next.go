@@ -98,7 +98,7 @@ func (s *State) ownerOf(e *plan.Event) workload.Owner {
 	if e.Kind == plan.EventOrder && e.By != nil {
 		return e.By.Responsible().Holder(e.By.UID)
 	}
-	if o := s.observation(e.Workload); o != nil {
+	if o := s.Observation(e.Workload); o != nil {
 		return o.Responsible()
 	}
 	if c := s.Claims[e.Workload]; c != nil { // a scan is about to show it
@@ -134,7 +134,7 @@ func (s *State) forgetLeft() {
 		}
 	}
 	maps.DeleteFunc(s.Left, func(id workload.ID, _ workload.Owner) bool {
-		return s.observation(id) != nil || !remains[id] && s.Tasks[id] == nil
+		return s.Observation(id) != nil || !remains[id] && s.Tasks[id] == nil
 	})
 }
 

@@ -107,7 +107,7 @@ func TestPodsHaveOneOwner(t *testing.T) {
 	seen.Began = []workload.Began{{Cgroup: "/seen", CPUs: "2-3"}}
 	f.claimedScan(seen, small)
 	for _, id := range []workload.ID{"prod/seen", "prod/small"} {
-		if o := f.s.observation(id); o == nil || o.Responsible() != prod {
+		if o := f.s.Observation(id); o == nil || o.Responsible() != prod {
 			t.Errorf("%s: %+v", id, o)
 		}
 	}

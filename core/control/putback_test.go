@@ -117,7 +117,7 @@ func TestWeightStaysWhileIdle(t *testing.T) {
 	}
 	f.s.out = &Output{}
 	f.s.Seq++
-	f.s.put(plan.Entry{
+	f.s.Put(plan.Entry{
 		Seq: f.s.Seq, Time: f.now, Workload: "/batch1", Kind: plan.CgroupWeight, Path: "/batch1",
 		Old: "100", New: "idle", State: plan.Applied,
 	})

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/core/control/homes"
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -128,7 +129,7 @@ func (s *State) placing(in *PlaceRequest) (*homes.Placing, *Failure) {
 	if s.by == nil && of == workload.SystemOwner { // nobody is known to ask
 		of = workload.AnyOwner
 	}
-	s.locate(spec.Near, of)
+	s.Locate(spec.Near, of)
 	if in.Process.PID > 0 {
 		spec.ID = ProcessID(in.Process.PID)
 	}
@@ -140,7 +141,7 @@ func (s *State) placing(in *PlaceRequest) (*homes.Placing, *Failure) {
 	if !runsAnyway {
 		return nil, refuse(NoRoom, words.NoHome, out.Beyond)
 	}
-	withoutOwn(spec, &out.From.Asked) // it runs without what its party said of it
+	scene.WithoutOwn(spec, &out.From.Asked) // it runs without what its party said of it
 	spec.CPUs, out.From.Asked = max(1, spec.CPUs), workload.Asked{}
 	return out, nil
 }
@@ -158,7 +159,7 @@ func (s *State) placed(id uint64, r homes.Result) {
 // some of these.
 func (s *State) runsOn(cpus topology.CPUSet) bool {
 	for id, c := range s.Claims {
-		o := s.observation(id)
+		o := s.Observation(id)
 		if c.Booked && o != nil && o.CPUs.Intersects(cpus) {
 			return true
 		}

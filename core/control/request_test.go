@@ -374,7 +374,7 @@ func TestPlacedUntilItEnds(t *testing.T) {
 	f.set(plan.Affinity, "77@7", r.Place.Placement.CPUs.String())
 	f.scan(3)
 	v := f.s.View()
-	if spec := v.SpecOf(id); spec.Name != "db" || spec.Class != workload.Dedicated || spec.CPUs != 3 || f.s.observation(id).Name != "db" {
+	if spec := v.SpecOf(id); spec.Name != "db" || spec.Class != workload.Dedicated || spec.CPUs != 3 || f.s.Observation(id).Name != "db" {
 		t.Errorf("%+v", spec)
 	}
 	if p := f.placement(id); p == nil || !p.CPUs.Equal(r.Place.Placement.CPUs) || p.Start != 7 {

@@ -66,7 +66,7 @@ func (s *State) decide() {
 	s.Placements()
 	before := *s // for what is told of the difference
 	before.Snapshot, s.Before = s.Before, s.Snapshot
-	s.Starts = startsOf(s.Snapshot.Observations)
+	s.Starts = scene.StartsOf(s.Snapshot.Observations)
 	living := s.living(&before)
 	s.Facts = plan.State{
 		Host: s.Snapshot.Host, Policy: s.policy(s.Snapshot.Host), Unmanaged: s.Snapshot.Unmanaged,
@@ -82,7 +82,7 @@ func (s *State) decide() {
 	if len(violations) == 0 {
 		s.reconcile()
 	}
-	if changing := func(x plan.Step) bool { return s.changing(x.Workload) }; slices.ContainsFunc(s.Plan.Steps, changing) {
+	if changing := func(x plan.Step) bool { return s.Work.Changing(x.Workload) }; slices.ContainsFunc(s.Plan.Steps, changing) {
 		s.Plan.Steps = slices.DeleteFunc(slices.Clone(s.Plan.Steps), changing)
 	}
 	if len(violations) > 0 { // the engine or the facts are wrong: neither is a ground to act on
@@ -96,7 +96,7 @@ func (s *State) decide() {
 			if s.wide == nil {
 				s.wide = map[workload.ID]bool{}
 			}
-			for _, part := range s.observed(p.Workload) {
+			for _, part := range s.Observed(p.Workload) {
 				s.wide[part] = true
 			}
 		}
@@ -124,7 +124,7 @@ func (s *State) decide() {
 	}
 	s.checkSettings()
 	s.lookForInherited()
-	s.dispatch()
+	s.Dispatch()
 	s.verify() // what is restored does not wait for an answer
 	s.prune()
 }
@@ -140,10 +140,10 @@ func (s *State) begun(c *workload.Claim) (any bool) {
 			if e := s.Journal.Of(x.kind, b.Cgroup); x.set == "" || e != nil && (e.Object == "" || e.Object == b.Object) {
 				continue
 			} else if e != nil { // of an earlier one under the same path
-				s.mark(e, plan.Gone)
+				s.Mark(e, plan.Gone)
 			}
 			s.Seq++
-			s.put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: c.ID, Kind: x.kind, Path: b.Cgroup, Object: b.Object, New: x.set, State: plan.Applied})
+			s.Put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: c.ID, Kind: x.kind, Path: b.Cgroup, Object: b.Object, New: x.set, State: plan.Applied})
 			s.event(plan.Event{Kind: plan.EventStep, Workload: c.ID}, words.BegunWith, string(x.kind), x.set, b.Cgroup)
 			any = true
 		}
@@ -179,8 +179,8 @@ func (s *State) living(was *State) []workload.Placement {
 	// is the same one.
 	held := len(s.Holds.IDs)
 	maps.DeleteFunc(s.Holds.IDs, func(id workload.ID, _ bool) bool {
-		replaced := l.Another[id] || s.observation(id) == nil
-		return ofProcess(id) && replaced
+		replaced := l.Another[id] || s.Observation(id) == nil
+		return scene.OfProcess(id) && replaced
 	})
 	if len(s.Holds.IDs) != held {
 		s.saveHolds()
@@ -201,7 +201,7 @@ func (s *State) forgetTold() {
 	maps.DeleteFunc(s.Told, func(key, _ string) bool {
 		for _, of := range toldOf {
 			if id, ok := strings.CutPrefix(key, of); ok {
-				return s.observation(workload.ID(id)) == nil
+				return s.Observation(workload.ID(id)) == nil
 			}
 		}
 		id, of := strings.CutPrefix(key, work.ToldNarrowed) // what it was narrowed to is no news later

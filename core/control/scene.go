@@ -4,7 +4,6 @@ import (
 	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
-	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -95,12 +94,7 @@ func (s *State) origin(in *PlaceRequest) workload.Origin {
 	return from
 }
 
-// The rest is names that other files use for functions of the scene.
-
-func (s *State) observation(id workload.ID) *workload.Observation { return s.Observation(id) }
-func (s *State) observed(id workload.ID) []workload.ID            { return s.Observed(id) }
-
-func (s *State) locate(near []workload.Near, of workload.Owner) { s.Locate(near, of) }
+// Functions of the scene with its basis.
 
 func (s *State) mayBook(spec *workload.Spec, from *workload.Origin) words.Reason {
 	return s.MayBook(s.basis(), spec, from)
@@ -117,14 +111,6 @@ func (s *State) leave(o *workload.Observation, names []string) words.Reason {
 func (s *State) withClaims(ledger []workload.Placement, h *topology.Host) []workload.Placement {
 	return s.withAdmissions(s.WithClaims(s.basis(), ledger, h))
 }
-
-func withoutOwn(spec *workload.Spec, asked *workload.Asked) { scene.WithoutOwn(spec, asked) }
-
-func cgroupPath(o *workload.Observation) string              { return scene.CgroupPath(o) }
-func sameCgroup(e *plan.Entry, o *workload.Observation) bool { return scene.SameCgroup(e, o) }
-func startOf(o *workload.Observation) uint64                 { return scene.StartOf(o) }
-func startsOf(all []workload.Observation) []uint64           { return scene.StartsOf(all) }
-func ofProcess(id workload.ID) bool                          { return scene.OfProcess(id) }
 
 // VhostUse returns the share of one link in the CPUs that the vhost threads of its workload use.
 func VhostUse(links []Link, i int) float64 { return scene.VhostUse(links, i) }

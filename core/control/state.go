@@ -192,7 +192,7 @@ func (v Saved) AfterBoot(at time.Time, survives func(plan.SettingKind) bool) (Sa
 	v.Placements = slices.DeleteFunc(slices.Clone(v.Placements), func(p workload.Placement) bool { return p.Start != 0 })
 	v.Admissions = map[workload.ID]Admission{}
 	held := Holds{All: v.Holds.All, IDs: cloned(v.Holds.IDs)}
-	maps.DeleteFunc(held.IDs, func(id workload.ID, _ bool) bool { return ofProcess(id) })
+	maps.DeleteFunc(held.IDs, func(id workload.ID, _ bool) bool { return scene.OfProcess(id) })
 	v.Holds = held
 	v.Undoing = slices.DeleteFunc(append([]Which{}, v.Undoing...), func(w Which) bool {
 		return !slices.ContainsFunc(v.Journal, func(e plan.Entry) bool { return w.Has(e.Workload) })

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -127,16 +128,16 @@ func (s *State) prune() {
 	s.Pruned = s.Began
 	var ask []plan.Entry
 	for _, e := range s.Journal.All() {
-		o := s.observation(e.Workload)
+		o := s.Observation(e.Workload)
 		// Processes come and go while their workload stays, and what a source claims may
 		// have been started anew.
-		if o == nil || e.Kind == plan.Affinity || e.Kind == plan.TaskPolicy || s.Claims[e.Workload] != nil || !sameCgroup(&e, o) {
+		if o == nil || e.Kind == plan.Affinity || e.Kind == plan.TaskPolicy || s.Claims[e.Workload] != nil || !scene.SameCgroup(&e, o) {
 			ask = append(ask, e)
 		}
 	}
 	if ask = append(ask, s.Theirs.Entries()...); len(ask) > 0 {
 		s.Pruning = &pruning{Asked: ask}
-		s.Pruning.Effect = s.effect(Effect{Kind: EffectPresent, Entries: ask})
+		s.Pruning.Effect = s.Effect(Effect{Kind: EffectPresent, Entries: ask})
 	}
 }
 
@@ -161,7 +162,7 @@ func (s *State) prunedResult(r *Result) {
 		}
 		for _, seq := range p.Dead {
 			if e := s.Journal.At(seq); e != nil {
-				s.mark(e, plan.Gone)
+				s.Mark(e, plan.Gone)
 			}
 		}
 		s.Pruning = nil
@@ -170,7 +171,7 @@ func (s *State) prunedResult(r *Result) {
 		for i, e := range p.Asked {
 			now := s.Journal.At(e.Seq)
 			if e.Seq == 0 && i < len(r.Each) && r.Each[i] != nil && r.Each[i].Code == Gone {
-				s.giveBackOne(&e)
+				s.GiveBack(&e)
 			}
 			if i >= len(r.Each) || r.Each[i] == nil || r.Each[i].Code != Gone || now == nil || now.New != e.New {
 				continue
@@ -178,7 +179,7 @@ func (s *State) prunedResult(r *Result) {
 			if journal.Inherits(e.Kind) {
 				p.Dead = append(p.Dead, e.Seq)
 			} else {
-				s.mark(now, plan.Gone)
+				s.Mark(now, plan.Gone)
 			}
 		}
 	}
@@ -187,7 +188,7 @@ func (s *State) prunedResult(r *Result) {
 		return
 	}
 	p.Passes++
-	p.Effect = s.effect(Effect{Kind: EffectInherited, Entries: s.Journal.Affinities()})
+	p.Effect = s.Effect(Effect{Kind: EffectInherited, Entries: s.Journal.Affinities()})
 }
 
 // lookForInherited asks after processes that workloads have started since their affinity
@@ -223,7 +224,7 @@ func (s *State) lookForInherited() {
 	if len(entries) == 0 {
 		return
 	}
-	s.Inheriting = s.effect(Effect{Kind: EffectInherited, Entries: entries, Among: among})
+	s.Inheriting = s.Effect(Effect{Kind: EffectInherited, Entries: entries, Among: among})
 }
 
 // allAsked reports whether of all processes there are it is known if they have inherited.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -20,7 +21,7 @@ func (s *State) tellScan(before *State) {
 	for _, p := range s.Snapshot.Problems {
 		if !slices.Contains(before.Snapshot.Problems, p) {
 			e := plan.Event{Kind: plan.EventHost, Error: true}
-			if o := s.observation(workload.ID(p.Subject)); o != nil {
+			if o := s.Observation(workload.ID(p.Subject)); o != nil {
 				e.Workload = o.ID
 			}
 			s.event(e, words.ProblemSeen, p.Subject, p.Text)
@@ -55,7 +56,7 @@ func (s *State) tellScan(before *State) {
 }
 
 func (s *State) tellDecision(d *plan.Decision) {
-	why := decided(d)
+	why := homes.Decided(d)
 	s.event(plan.Event{Kind: plan.EventPlan, Workload: d.Workload, Error: d.Outcome == plan.Refused}, why.Code, why.Args...)
 }
 

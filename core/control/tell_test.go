@@ -122,7 +122,7 @@ func TestGoingIsTold(t *testing.T) {
 	s.Snapshot.Observations = []workload.Observation{seen("/b", 0, 8), seen("/d", 0, 0), seen("/e", 0, 4), seen("pid:7", 2, 4)}
 	before := &State{Scene: scene.Scene{Snapshot: workload.Snapshot{Observations: []workload.Observation{
 		seen("/a", 0, 4), seen("/b", 0, 4), seen("/c", 0, 4), seen("pid:7", 1, 4), seen("pid:8", 1, 4), seen("pid:9", 1, 4)}}}}
-	s.Starts, before.Starts = startsOf(s.Snapshot.Observations), startsOf(before.Snapshot.Observations)
+	s.Starts, before.Starts = scene.StartsOf(s.Snapshot.Observations), scene.StartsOf(before.Snapshot.Observations)
 	before.Plan.Report.Decisions = []plan.Decision{{Workload: "/a", Outcome: plan.Placed}, {Workload: "/b", Outcome: plan.Kept}, {Workload: "/c", Outcome: plan.Refused},
 		{Workload: "pid:7", Outcome: plan.Kept}, {Workload: "pid:8", Outcome: plan.LeftAlone}, {Workload: "pid:9", Outcome: plan.LeftAlone}}
 	before.Plan.Placements = []plan.Placement{{Workload: "pid:9"}} // had a home

@@ -24,7 +24,7 @@ func TestRulesOfACgroupHoldForItsTrees(t *testing.T) {
 			if match == "ffmpeg" { // each is named
 				cpus = 6
 			}
-			if spec := f.s.SpecOf(f.s.observation(id)); spec.Importance != important || spec.CPUs != cpus || spec.Given != (match == "ffmpeg") {
+			if spec := f.s.SpecOf(f.s.Observation(id)); spec.Importance != important || spec.CPUs != cpus || spec.Given != (match == "ffmpeg") {
 				t.Errorf("%s: of %s the rule %s says %+v", match, id, match, spec)
 			}
 		}

@@ -222,13 +222,13 @@ func (s *State) letGoForTrial() {
 	t := s.Trial
 	if t.Holds.All {
 		s.Holds.All = false
-		s.giveBack(Which{All: true})
-		s.dropSteps(Which{All: true})
+		s.GiveBackOf(Which{All: true})
+		s.DropSteps(Which{All: true})
 	}
 	for _, id := range sortedKeys(t.Holds.IDs) {
 		delete(s.Holds.IDs, id)
-		s.giveBack(Which{ID: id})
-		s.dropSteps(Which{ID: id})
+		s.GiveBackOf(Which{ID: id})
+		s.DropSteps(Which{ID: id})
 	}
 	t.Holds = Holds{IDs: map[workload.ID]bool{}}
 	s.Retries = map[stepKey]retry{}
@@ -240,7 +240,7 @@ func (s *State) letGoForTrial() {
 func (s *State) setKernelForTrial() {
 	t := s.Trial
 	for _, k := range kernelArms {
-		if !slices.Contains(t.Kernel, k.arm) || s.Tasks[k.id] != nil || s.undoes(k.id) {
+		if !slices.Contains(t.Kernel, k.arm) || s.Tasks[k.id] != nil || s.Undoes(k.id) {
 			continue
 		}
 		if t.Arm == trial.On {
@@ -255,7 +255,7 @@ func (s *State) setKernelForTrial() {
 			continue
 		}
 		t.Written[k.id] = want
-		s.begin(k.id, &Task{Steps: []plan.Step{{Kind: plan.SetFile, Workload: k.id, Target: plan.Target{Kind: workload.InHost, Host: k.file}, To: want, Optional: true,
+		s.Begin(k.id, &Task{Steps: []plan.Step{{Kind: plan.SetFile, Workload: k.id, Target: plan.Target{Kind: workload.InHost, Host: k.file}, To: want, Optional: true,
 			Reason: words.Because(words.TrialArm, t.Name, string(t.Arm))}}, Scan: s.Seen})
 	}
 }
@@ -270,8 +270,8 @@ func (s *State) restoreKernel(k *kernelArm) {
 	case e == nil || e.Workload != k.id:
 		delete(t.Written, k.id)
 		delete(t.Stands, k.id)
-	case s.again(stepKey{Workload: k.id, Kind: plan.SetFile}):
-		s.restoreOnly(k.id, map[uint64]bool{e.Seq: true})
+	case s.Again(stepKey{Workload: k.id, Kind: plan.SetFile}):
+		s.RestoreOnly(k.id, map[uint64]bool{e.Seq: true})
 	}
 }
 
@@ -348,7 +348,7 @@ func (s *State) trialDue() {
 
 // setsKernel reports whether a setting of the kernel that trials switch is being written or restored.
 func (s *State) setsKernel() bool {
-	return slices.ContainsFunc(kernelArms, func(k kernelArm) bool { return s.Tasks[k.id] != nil || s.undoes(k.id) })
+	return slices.ContainsFunc(kernelArms, func(k kernelArm) bool { return s.Tasks[k.id] != nil || s.Undoes(k.id) })
 }
 
 // endsTrial ends a trial where a person orders what it would undo, or has undone: the last word

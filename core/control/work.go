@@ -2,7 +2,6 @@ package control
 
 import (
 	"slices"
-	"time"
 
 	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/work"
@@ -158,7 +157,7 @@ func (s *State) checkSettings() {
 		if reads[i] || busy || !s.Fresh(o.ID) {
 			continue
 		}
-		if s.InUseElsewhere(cgroupPath(o), o.ID) {
+		if s.InUseElsewhere(scene.CgroupPath(o), o.ID) {
 			continue
 		}
 		reads[i] = s.checkSetting(o, &texts)
@@ -169,8 +168,8 @@ func (s *State) checkSettings() {
 // checkSetting asks after the CPU set of a cgroup if that does not read as homenode set it, and reports
 // whether it does.
 func (s *State) checkSetting(o *workload.Observation, texts *setTexts) bool {
-	e := s.Journal.Of(plan.CgroupCPUs, cgroupPath(o))
-	if e != nil && !sameCgroup(e, o) {
+	e := s.Journal.Of(plan.CgroupCPUs, scene.CgroupPath(o))
+	if e != nil && !scene.SameCgroup(e, o) {
 		s.Mark(e, plan.Gone)
 		return false
 	}
@@ -214,21 +213,3 @@ func (s *State) managersCPUs() topology.CPUSet {
 	}
 	return out
 }
-
-// The rest is names that other files use for functions of package work.
-
-func (s *State) begin(id workload.ID, t *Task)                   { s.Begin(id, t) }
-func (s *State) effect(e Effect) uint64                          { return s.Effect(e) }
-func (s *State) put(e plan.Entry)                                { s.Put(e) }
-func (s *State) mark(e *plan.Entry, state plan.EntryState)       { s.Mark(e, state) }
-func (s *State) undoes(id workload.ID) bool                      { return s.Undoes(id) }
-func (s *State) waits(until time.Time) bool                      { return s.Later(until) }
-func (s *State) seen(id workload.ID) bool                        { return s.Fresh(id) }
-func (s *State) changing(id workload.ID) bool                    { return s.Changing(id) }
-func (s *State) checking() map[workload.ID]bool                  { return s.Checking() }
-func (s *State) inUseElsewhere(path string, id workload.ID) bool { return s.InUseElsewhere(path, id) }
-func (s *State) ownSteps() []plan.Step                           { return s.OwnSteps() }
-func (s *State) dropSteps(which Which)                           { s.DropSteps(which) }
-func (s *State) dispatch()                                       { s.Dispatch() }
-func (s *State) giveBack(which Which)                            { s.GiveBackOf(which) }
-func (s *State) giveBackOne(e *plan.Entry)                       { s.GiveBack(e) }
