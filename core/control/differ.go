@@ -21,7 +21,7 @@ func putBackKey(id workload.ID, c concern.Concern) stepKey {
 	return stepKey{Workload: id, Kind: plan.SetCgroup, To: putBack, Device: c.Name()}
 }
 
-// settingKey names a setting, or all of a kind that one workload has.
+// settingKey names a setting.
 type settingKey struct {
 	kind plan.SettingKind
 	path string
@@ -29,17 +29,19 @@ type settingKey struct {
 
 // wanted is what one concern desires, for finding entries that it desires no longer.
 type wanted struct {
-	settings  map[settingKey]bool
-	workloads map[settingKey]bool // the path is the ID of the workload
-	leave     map[workload.ID]bool
+	settings map[settingKey]bool
+	policies map[workload.ID]bool // workloads whose threads have a scheduling policy
+	leave    map[workload.ID]bool
 }
 
 func wantedOf(d *concern.Desired) wanted {
-	w := wanted{settings: map[settingKey]bool{}, workloads: map[settingKey]bool{}, leave: d.Leave}
+	w := wanted{settings: make(map[settingKey]bool, len(d.Settings)), policies: map[workload.ID]bool{}, leave: d.Leave}
 	for i := range d.Settings {
 		x := &d.Settings[i]
 		w.settings[settingKey{x.Kind, x.Path}] = true
-		w.workloads[settingKey{x.Kind, string(x.Step.Workload)}] = true
+		if x.Kind == plan.TaskPolicy {
+			w.policies[x.Step.Workload] = true
+		}
 	}
 	return w
 }
@@ -51,7 +53,7 @@ func (w *wanted) has(e *plan.Entry) bool {
 		return true
 	}
 	ofThread := e.Kind == plan.TaskPolicy && !strings.HasPrefix(e.Path, "/")
-	return ofThread && w.workloads[settingKey{e.Kind, string(e.Workload)}]
+	return ofThread && w.policies[e.Workload]
 }
 
 // reconcile asks every concern what should stand, adds the steps to it to the plan, and restores
@@ -59,8 +61,9 @@ func (w *wanted) has(e *plan.Entry) bool {
 func (s *State) reconcile() {
 	all := s.concerns()
 	desired := make([]wanted, len(all))
+	sc := s.scene(false)
 	for i, c := range all {
-		d := c.Decide(s.scene(false))
+		d := c.Decide(sc)
 		desired[i] = wantedOf(&d)
 		s.plan(d.Settings)
 	}
@@ -203,8 +206,9 @@ func (s *State) restoreUndesired(all []concern.Concern, desired []wanted) {
 
 // stepEnded has the concerns take up how a step went; nil is success.
 func (s *State) stepEnded(step *plan.Step, f *Failure) {
+	sc := s.scene(true)
 	for _, c := range s.concerns() {
-		if c.Ended(s.scene(true), step, f) {
+		if c.Ended(sc, step, f) {
 			s.decideAgain(c)
 		}
 	}
@@ -222,8 +226,9 @@ func (s *State) wasRestored(e *plan.Entry) {
 
 // looked passes the result of an effect to the concern that asked for it.
 func (s *State) looked(r *Result) bool {
+	sc := s.scene(true)
 	for _, c := range s.concerns() {
-		if l, ok := c.(concern.Looker); ok && l.Looked(s.scene(true), r) {
+		if l, ok := c.(concern.Looker); ok && l.Looked(sc, r) {
 			s.decideAgain(c)
 			return true
 		}
@@ -235,12 +240,13 @@ func (s *State) looked(r *Result) bool {
 func (s *State) verify() {
 	checking := s.Checking()
 	of := map[workload.ID][]plan.Entry{}
+	sc := s.scene(false)
 	for _, c := range s.concerns() {
 		v, ok := c.(concern.Verifier)
 		if !ok {
 			continue
 		}
-		for _, e := range v.Verify(s.scene(false)) {
+		for _, e := range v.Verify(sc) {
 			id := e.Workload
 			free := !checking[id] && s.Tasks[id] == nil && !s.Undoes(id)
 			if e.State == plan.Applied && free && !s.InUseElsewhere(e.Path, id) {
@@ -249,15 +255,27 @@ func (s *State) verify() {
 		}
 	}
 	for _, id := range sortedKeys(of) {
-		s.Checks[s.Effect(Effect{Kind: EffectCheck, Workload: id, Entries: of[id]})] = id
+		s.Check(id, of[id])
 	}
 }
 
 // scene returns the host as concerns see it. between is true where no scan has just ended.
 func (s *State) scene(between bool) *concern.Scene {
 	return &concern.Scene{
-		At: s.At, Began: s.Began, Snapshot: &s.Snapshot, Subjects: s.Subjects, Plan: &s.Plan, Policy: &s.Facts.Policy, Facts: &s.Facts, Claims: s.Claims, Journal: &s.Journal,
-		Enforce: s.Settings.Enforce, Acts: s.acts(), Stopping: s.Stopping, Between: between, Loop: loop{s},
+		At:       s.At,
+		Began:    s.Began,
+		Snapshot: &s.Snapshot,
+		Subjects: s.Subjects,
+		Plan:     &s.Plan,
+		Policy:   &s.Facts.Policy,
+		Facts:    &s.Facts,
+		Claims:   s.Claims,
+		Journal:  &s.Journal,
+		Enforce:  s.Settings.Enforce,
+		Acts:     s.acts(),
+		Stopping: s.Stopping,
+		Between:  between,
+		Loop:     loop{s},
 	}
 }
 
@@ -281,6 +299,8 @@ func (l loop) Save(key string, value any)                       { l.s.save(key, 
 func (l loop) Ask(e work.Effect) uint64                         { return l.s.Effect(e) }
 func (l loop) SurveyAgain(kind work.SurveyKind)                 { l.s.surveyAgain(kind) }
 func (l loop) Asked() uint64                                    { return l.s.Effects }
+
+func (l loop) OwnCgroup(o *workload.Observation) string { return l.s.OwnCgroup(o) }
 
 func (l loop) Changing(id workload.ID) bool { return l.s.Work.Changing(id) }
 
@@ -327,18 +347,4 @@ func (l loop) Adopt(id workload.ID, kind plan.SettingKind, path, value string) {
 	}
 	s.Seq++
 	s.Put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: id, Kind: kind, Path: path, New: value, State: plan.Applied})
-}
-
-// OwnCgroup returns the one cgroup that is a workload, or that `homenode run` has made for it, and
-// whose files no source manages; "" for none.
-func (l loop) OwnCgroup(o *workload.Observation) string {
-	if o.Kind == workload.InProcess && workload.OfRun(o.Cgroup) {
-		return o.Cgroup
-	}
-	c := l.s.Claims[o.ID]
-	managed := c != nil && c.Driver != ""
-	if o.Kind != workload.InCgroup || len(l.s.SeenAs[o.ID]) > 1 || managed {
-		return ""
-	}
-	return scene.CgroupPath(o)
 }

@@ -221,7 +221,7 @@ func (s *State) policy(h *topology.Host) plan.Policy {
 	} else {
 		s.over("partition")
 	}
-	p.Reserved = p.Reserved.Union(s.managersCPUs())
+	p.Reserved = p.Reserved.Union(scene.KeptCPUs(s.Managers))
 	return p
 }
 

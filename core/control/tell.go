@@ -85,7 +85,7 @@ func (s *State) tellHost(before, now *topology.Host) {
 		s.event(plan.Event{Kind: plan.EventHost}, words.CPUsOnline, on)
 	}
 	for _, n := range now.Nodes {
-		was := nodeOf(before, n.ID)
+		was := before.Node(n.ID)
 		// The amount changes at every scan; only crossing the line is news.
 		if nearlyFull(n) && (was == nil || !nearlyFull(*was)) {
 			s.event(plan.Event{Kind: plan.EventHost, Error: true}, words.NodeNearlyFull, n.ID, int64(n.Free), int64(n.Memory))
@@ -96,15 +96,6 @@ func (s *State) tellHost(before, now *topology.Host) {
 // nearlyFull: under 2 % free the kernel is reclaiming (its watermarks lie at about 1 %,
 // mm/page_alloc.c) and page moves to the node will fail.
 func nearlyFull(n topology.Node) bool { return n.Free >= 0 && n.Free*50 < n.Memory }
-
-func nodeOf(h *topology.Host, id topology.NodeID) *topology.Node {
-	for i := range h.Nodes {
-		if h.Nodes[i].ID == id {
-			return &h.Nodes[i]
-		}
-	}
-	return nil
-}
 
 // tellWorkloads tells which of the workloads that were given a home, or refused one, are
 // gone. What else comes and goes is in the flight recorder.

@@ -204,12 +204,3 @@ func (t *setTexts) of(cpus topology.CPUSet) string {
 	t.sets, t.texts = append(t.sets, cpus), append(t.texts, cpus.String())
 	return t.texts[len(t.texts)-1]
 }
-
-// managersCPUs returns the CPUs that other managers keep for work of their own.
-func (s *State) managersCPUs() topology.CPUSet {
-	var out topology.CPUSet
-	for i := range s.Managers {
-		out = out.Union(s.Managers[i].CPUs)
-	}
-	return out
-}

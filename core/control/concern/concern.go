@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -193,7 +194,7 @@ func (sc *Scene) Cgroups(o *workload.Observation) []share.SchedulerGroup {
 		if id == o.ID {
 			switch {
 			case o.Kind == workload.InCgroup:
-				g.Cgroup, g.Object = cmp.Or(o.Cgroup, string(o.ID)), o.CgroupID
+				g.Cgroup, g.Object = scene.CgroupPath(o), o.CgroupID
 			case o.Kind == workload.InProcess && workload.OfRun(o.Cgroup):
 				g.Cgroup = o.Cgroup
 			default:

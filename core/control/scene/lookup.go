@@ -130,3 +130,17 @@ func has[V any](m map[workload.ID]V, id workload.ID) bool {
 }
 
 func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// OwnCgroup returns the one cgroup that is a workload, or that `homenode run` has made for it, and
+// whose files no source manages; "" for none.
+func (s *Scene) OwnCgroup(o *workload.Observation) string {
+	if o.Kind == workload.InProcess && workload.OfRun(o.Cgroup) {
+		return o.Cgroup
+	}
+	c := s.Claims[o.ID]
+	managed := c != nil && c.Driver != ""
+	if o.Kind != workload.InCgroup || len(s.SeenAs[o.ID]) > 1 || managed {
+		return ""
+	}
+	return CgroupPath(o)
+}

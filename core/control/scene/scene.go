@@ -79,6 +79,15 @@ func (s *Scene) SetManagers(all []Manager) {
 	s.made = made{}
 }
 
+// KeptCPUs returns the CPUs that other managers keep for work of their own.
+func KeptCPUs(all []Manager) topology.CPUSet {
+	var out topology.CPUSet
+	for i := range all {
+		out = out.Union(all[i].CPUs)
+	}
+	return out
+}
+
 // Basis is what the scene needs besides the scan and the surveys.
 type Basis struct {
 	Settings   Settings

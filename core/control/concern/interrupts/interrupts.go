@@ -114,10 +114,7 @@ func (b Bound) plan(sc *concern.Scene) {
 		b.Concern.Devices = Devices{}
 		return
 	}
-	d := Devices{All: b.Devices.All}
-	for i := range b.Managers {
-		d.Avoid = d.Avoid.Union(b.Managers[i].CPUs)
-	}
+	d := Devices{All: b.Devices.All, Avoid: scene.KeptCPUs(b.Managers)}
 	homes := sc.Homes()
 	for i := range homes {
 		if p := &homes[i]; p.Class == workload.Dedicated {

@@ -382,7 +382,7 @@ func (t *turn) sampledEnough(o *workload.Observation) bool {
 		thread := &o.PerThread[i]
 		for _, f := range thread.Faults {
 			all += f.Faults
-			if n := node(t.Snapshot.Host, f.Node); n != nil && thread.CPUs.SubsetOf(n.CPUs) {
+			if n := t.Snapshot.Host.Node(f.Node); n != nil && thread.CPUs.SubsetOf(n.CPUs) {
 				local += f.Faults
 			}
 		}
@@ -398,13 +398,4 @@ func (t *turn) sampledEnough(o *workload.Observation) bool {
 		t.Passes[o.ID], first = least, least
 	}
 	return least >= first+samplePasses && float64(local) >= sampledEnough*float64(all)
-}
-
-// node returns a node of a host, or nil.
-func node(h *topology.Host, id topology.NodeID) *topology.Node {
-	i := slices.IndexFunc(h.Nodes, func(n topology.Node) bool { return n.ID == id })
-	if i < 0 {
-		return nil
-	}
-	return &h.Nodes[i]
 }
