@@ -213,12 +213,20 @@ func Refuse(code work.Code, text words.Code, args ...any) *work.Failure {
 	return &work.Failure{Code: code, Text: words.Because(text, args...).String()}
 }
 
-// Inode returns what tells the cgroup of an observation from a later one under its path; "" when unknown.
-func Inode(o *workload.Observation) string {
-	if o.CgroupID == 0 {
+// Inode returns the object of settings of a cgroup, from its inode; "" when that is unknown (0).
+func Inode(id uint64) string {
+	if id == 0 {
 		return ""
 	}
-	return strconv.FormatUint(o.CgroupID, 10)
+	return strconv.FormatUint(id, 10)
+}
+
+// Kept has what the journal has of a kind for the cgroups of a workload, so that it is neither set nor restored now.
+func (sc *Scene) Kept(o *workload.Observation, kind plan.SettingKind) (out []Desire) {
+	for _, g := range sc.Cgroups(o) {
+		out = append(out, Desire{Kind: kind, Path: g.Cgroup, Only: true, Step: plan.Step{Workload: o.ID}})
+	}
+	return out
 }
 
 // Same reports whether an entry is about an object, and not an earlier one under its path.
@@ -230,7 +238,7 @@ func Same(e *plan.Entry, object string) bool {
 func (sc *Scene) File(o *workload.Observation, cgroup string, kind plan.SettingKind, to string, why words.Reason) Desire {
 	step := plan.Step{Kind: plan.SetCgroup, Workload: o.ID, Target: plan.Target{Kind: workload.InCgroup, Cgroup: cgroup, File: string(kind)},
 		From: plan.CgroupFiles[kind], To: to, Optional: true, Reason: why}
-	inode := Inode(o)
+	inode := Inode(o.CgroupID)
 	if e := sc.Journal.Of(kind, cgroup); e != nil && Same(e, inode) {
 		step.From = e.New
 	}

@@ -112,18 +112,18 @@ func (t *turn) decide() []concern.Desire {
 	}
 	t.tell(e != nil, adapts, hurt, most)
 	out := []concern.Desire{group}
-	if e == nil {
-		return append(out, t.kept()...)
+	if e == nil { // the group is made again: what is in it stays
+		for _, x := range t.batch.Mine(t.Scene) {
+			out = append(out, t.Kept(&x.Observation, plan.CacheTasks)...)
+		}
+		return out
 	}
 	t.batch.Shared.Cache.Schemata = e.New
 	t.batch.Shared.Cache.Limit, _ = share.ParseCacheLimit(k.Set)
 	for _, x := range t.batch.Mine(t.Scene) {
 		o := &x.Observation
 		for _, g := range t.Cgroups(o) {
-			object := ""
-			if g.Object != 0 {
-				object = concern.Inode(o)
-			}
+			object := concern.Inode(g.Object)
 			d := concern.Desire{Kind: plan.CacheTasks, Path: g.Cgroup, Object: object, Stands: concern.No,
 				Step: plan.Step{Kind: plan.SetCacheTasks, Workload: o.ID, Target: plan.Target{Kind: workload.InCache, Cgroup: g.Cgroup}, To: share.CacheGroup, Optional: true,
 					Reason: words.Because(words.CacheSet, want)}}
@@ -131,16 +131,6 @@ func (t *turn) decide() []concern.Desire {
 				d.Stands = concern.Yes
 			}
 			out = append(out, d)
-		}
-	}
-	return out
-}
-
-// kept returns what is in the group already, while the group itself is being made again.
-func (t *turn) kept() (out []concern.Desire) {
-	for _, x := range t.batch.Mine(t.Scene) {
-		for _, g := range t.Cgroups(&x.Observation) {
-			out = append(out, concern.Desire{Kind: plan.CacheTasks, Path: g.Cgroup, Only: true, Step: plan.Step{Workload: x.Observation.ID}})
 		}
 	}
 	return out

@@ -333,10 +333,22 @@ func (t *turn) seen(r *work.Result) {
 func (t *turn) keep(now share.SchedulerState) {
 	was := t.Scheduler.SchedulerState
 	t.Scheduler.SchedulerState = now
-	if was.Failures != now.Failures || !was.Next.Equal(now.Next) || len(was.Loads) != len(now.Loads) || was.Runs != now.Runs || was.Chosen != now.Chosen ||
-		(was.Trial == nil) != (now.Trial == nil) || was.Trial != nil && now.Trial != nil && was.Trial.Why.None() != now.Trial.Why.None() {
+	tried := was.Failures != now.Failures || !was.Next.Equal(now.Next) || len(was.Loads) != len(now.Loads)
+	version := was.Runs != now.Runs || was.Chosen != now.Chosen
+	if tried || version || trialState(was.Trial) != trialState(now.Trial) {
 		t.Save(Key, now)
 	}
+}
+
+// trialState is 0 without a trial, 1 while it goes on and 2 once it has failed.
+func trialState(trial *share.Trial) int {
+	switch {
+	case trial == nil:
+		return 0
+	case trial.Why.None():
+		return 1
+	}
+	return 2
 }
 
 // tell writes into the history what is new.
@@ -476,20 +488,18 @@ func (t *turn) answer(f *work.Failure) {
 // that have come since.
 func (t *turn) policies(o *workload.Observation) (out []concern.Desire) {
 	k := &t.Scheduler
-	if k.Seen.Loaded == "" || !t.not().None() {
-		if t.not().None() { // it is loaded again: what the threads were before is still in the journal
-			return t.kept(o)
-		}
+	switch {
+	case !t.not().None():
 		return nil
+	case k.Seen.Loaded == "": // it is loaded again: the journal still has the policies of before
+		kept := t.Kept(o, plan.TaskPolicy)
+		return slices.DeleteFunc(kept, func(d concern.Desire) bool { return k.untiered(d.Path) })
 	}
 	for _, g := range t.Cgroups(o) {
 		if k.untiered(g.Cgroup) {
 			continue
 		}
-		object := ""
-		if g.Object != 0 {
-			object = concern.Inode(o)
-		}
+		object := concern.Inode(g.Object)
 		d := concern.Desire{Kind: plan.TaskPolicy, Path: g.Cgroup, Object: object, Stands: concern.No,
 			Step: plan.Step{Kind: plan.SetPolicy, Workload: o.ID, Target: plan.Target{Kind: workload.InKernel, Cgroup: g.Cgroup}, From: "other", To: plan.PolicyExt, Optional: true,
 				Reason: words.Because(words.SchedulerNeeded)}}
@@ -502,22 +512,13 @@ func (t *turn) policies(o *workload.Observation) (out []concern.Desire) {
 	return out
 }
 
-// kept returns what a batch workload has of the scheduler, while that is not loaded.
-func (t *turn) kept(o *workload.Observation) (out []concern.Desire) {
-	for _, g := range t.Cgroups(o) {
-		if !t.Scheduler.untiered(g.Cgroup) {
-			out = append(out, concern.Desire{Kind: plan.TaskPolicy, Path: g.Cgroup, Only: true, Step: plan.Step{Workload: o.ID}})
-		}
-	}
-	return out
-}
-
 // switched takes up that the threads of a cgroup were. Those that come meanwhile are switched
 // after the next looks; where there are always some, less and less often.
 func (t *turn) switched(cgroup string) {
 	k := &t.Scheduler
 	r := k.Again[cgroup]
-	if k.Again = maps.Clone(k.Again); k.Again == nil {
+	k.Again = maps.Clone(k.Again) // a View has the other
+	if k.Again == nil {
 		k.Again = map[string]work.Retry{}
 	}
 	wait := time.Duration(0)

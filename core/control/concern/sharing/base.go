@@ -15,7 +15,7 @@ import (
 
 // setNow is what homenode has set a file to, as a number; 0 for nothing.
 func (t *turn) setNow(o *workload.Observation, cgroup string, kind plan.SettingKind) int64 {
-	e := t.Applied(kind, cgroup, concern.Inode(o))
+	e := t.Applied(kind, cgroup, concern.Inode(o.CgroupID))
 	if e == nil {
 		return 0
 	}
@@ -137,7 +137,7 @@ func (t *turn) helps() (out []concern.Desire) {
 		out = append(out, t.File(o, cgroup, plan.MemoryLow, low, words.Because(words.ShareProtect)))
 		burst, why := plan.CgroupFiles[plan.CgroupBurst], words.Because(words.ShareNoBurst)
 		now := t.Journal.Of(plan.CgroupBurst, cgroup)
-		bursts := now != nil && concern.Same(now, concern.Inode(o)) && now.New == plan.WholeQuota
+		bursts := now != nil && concern.Same(now, concern.Inode(o.CgroupID)) && now.New == plan.WholeQuota
 		if base.Burst && t.headroom(o) && (o.Throttled > throttledMost || bursts) {
 			burst, why = plan.WholeQuota, words.Because(words.ShareBurst, o.Throttled)
 		}

@@ -390,7 +390,7 @@ func (t *turn) limitOf(x *place.Subject) (may bool, cpus float64) {
 	if cgroup == "" || t.RetryOf(work.Key{Workload: x.Observation.ID, Kind: plan.SetCgroup, Device: string(plan.CgroupMax)}).Failures > 0 {
 		return false, 0
 	}
-	e := t.Applied(plan.CgroupMax, cgroup, concern.Inode(&x.Observation))
+	e := t.Applied(plan.CgroupMax, cgroup, concern.Inode(x.Observation.CgroupID))
 	if e == nil {
 		return true, 0
 	}
