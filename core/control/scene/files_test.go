@@ -1,87 +1,15 @@
 package scene
 
 import (
-	"go/ast"
-	"go/parser"
-	"go/token"
-	"go/types"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
+
+	"github.com/homenode/homenode/core/control/ordertest"
 )
-
-// order is the files of the package, lowest first.
-var order = []string{
-	"scene.go", "lookup.go", "admitted.go", "match.go", "names.go", "near.go", "links.go", "recognise.go", "joined.go", "parts.go",
-	"first.go", "claims.go", "booked.go", "ceiling.go", "spec.go", "alone.go", "subject.go", "follow.go",
-}
-
-// upward is the arrows that may point up ("from.go to.go"), each with its reason. There is none.
-var upward = map[string]string{}
 
 // TestFilesPointDown: a file uses what files below it declare, and nothing of those above it.
 func TestFilesPointDown(t *testing.T) {
-	fset := token.NewFileSet()
-	names, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var files []*ast.File
-	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") || name == "doc.go" {
-			continue
-		}
-		if !slices.Contains(order, name) {
-			t.Errorf("%s has no place in the order of files", name)
-		}
-		f, err := parser.ParseFile(fset, name, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, f)
-	}
-	if len(files) != len(order) {
-		t.Errorf("%d files, %d in the order", len(files), len(order))
-	}
-	uses := map[*ast.Ident]types.Object{}
-	// What other packages declare is not resolved here: it is no arrow between these files.
-	check := types.Config{Importer: none{}, Error: func(error) {}}
-	pkg, _ := check.Check("scene", fset, files, &types.Info{Uses: uses})
-	arrows := map[string]bool{}
-	for id, object := range uses {
-		if object.Pkg() != pkg {
-			continue
-		}
-		from := filepath.Base(fset.Position(id.Pos()).Filename)
-		to := filepath.Base(fset.Position(object.Pos()).Filename)
-		if from == to {
-			continue
-		}
-		arrow := from + " " + to
-		if arrows[arrow] {
-			continue
-		}
-		arrows[arrow] = true
-		if slices.Index(order, to) > slices.Index(order, from) && upward[arrow] == "" {
-			t.Errorf("%s uses %s of %s, which is above it", from, object.Name(), to)
-		}
-	}
-	for arrow, reason := range upward {
-		if !arrows[arrow] {
-			t.Errorf("%s is an exception (%s), and no arrow", arrow, reason)
-		}
-	}
-	if len(arrows) < 20 {
-		t.Errorf("only %d arrows were seen: the test tests nothing", len(arrows))
-	}
-}
-
-// none imports every package as an empty one.
-type none struct{}
-
-func (none) Import(path string) (*types.Package, error) {
-	p := types.NewPackage(path, filepath.Base(path))
-	p.MarkComplete()
-	return p, nil
+	ordertest.PointDown(t, []string{
+		"scene.go", "lookup.go", "admitted.go", "match.go", "names.go", "near.go", "links.go", "recognise.go", "joined.go", "parts.go",
+		"first.go", "claims.go", "booked.go", "ceiling.go", "spec.go", "alone.go", "subject.go", "follow.go",
+	}, nil, 20)
 }

@@ -1,0 +1,14 @@
+package homes
+
+import (
+	"testing"
+
+	"github.com/homenode/homenode/core/control/ordertest"
+)
+
+// TestFilesGoOneWay: a file uses what files below it declare, and nothing of those above it.
+func TestFilesGoOneWay(t *testing.T) {
+	ordertest.PointDown(t, []string{
+		"placements.go", "admission.go", "homes.go", "decisions.go", "ledger.go", "living.go", "request.go", "result.go", "exact.go", "place.go", "move.go", "whatif.go",
+	}, nil, 20)
+}
