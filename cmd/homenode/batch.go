@@ -59,10 +59,6 @@ type batchCgroups struct{ *cgroup.Driver }
 
 func (batchCgroups) Of(pid int) string { return cgroupOf(pid) }
 
-func (c batchCgroups) Leave(ctx context.Context, group, to string) error {
-	return errors.Join(c.Driver.Leave(ctx, group, to), c.Sweep(ctx))
-}
-
 func (batchCgroups) Fair(ctx context.Context, group string, pids []int) error {
 	_, err := scx.SwitchBack(ctx, scx.ProcessThreads(pids))
 	if group != "" {

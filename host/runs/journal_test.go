@@ -123,3 +123,38 @@ func TestJournal(t *testing.T) {
 		t.Errorf("it holds nothing any more, and its file is there: %v", err)
 	}
 }
+
+// TestForget: an undo of a run that has its original CPUs again removes it, and no other run, however many CPUs that
+// has: it holds its memory and its place in the ledger.
+func TestForget(t *testing.T) {
+	all := topology.CPUs(0, 1, 2, 3)
+	for name, c := range map[string]struct {
+		part  Part
+		which control.Which
+		left  int
+	}{
+		"one":              {Affinities, control.Which{ID: "pid:10"}, 2},
+		"another":          {Every, control.Which{ID: "pid:99"}, 3},
+		"everything":       {Affinities, control.Which{All: true}, 1}, // the third has other CPUs
+		"a dry run":        {Affinities, control.Which{All: true, DryRun: true}, 3},
+		"of cgroups alone": {Cgroups, control.Which{All: true}, 3},
+	} {
+		s := &Source{Registry: &Registry{Dir: t.TempDir(), Boot: "boot", Processes: ended{}}, User: os.Geteuid()}
+		os.Chmod(s.Dir, 0o700)
+		now := map[int]topology.CPUSet{10: all, 11: all, 12: topology.CPUs(1)}
+		s.Affinity = func(pid int) (topology.CPUSet, error) { return now[pid], nil }
+		for pid := range now {
+			run := Run{Process: workload.Process{PID: pid, Start: 7}, Had: all, Ledger: true}
+			run.Placement = workload.Placement{Workload: control.ProcessID(pid), CPUs: all, Start: 7}
+			if err := s.Put(run); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Forget(c.part, c.which); err != nil {
+			t.Fatal(err)
+		}
+		if left, err := s.Registry.Living(s.User); err != nil || len(left) != c.left {
+			t.Errorf("%s: %d are left, want %d; %v", name, len(left), c.left, err)
+		}
+	}
+}

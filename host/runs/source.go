@@ -1,6 +1,10 @@
 package runs
 
 import (
+	"errors"
+	"io/fs"
+	"syscall"
+
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/topology"
@@ -136,21 +140,33 @@ func (s *Source) Keep(a control.Admission, ledger bool) error {
 	return s.Put(Run{Process: a.Process, Name: a.Spec.Name, Tier: a.Spec.Tier, Had: had, Placement: a.Placement, Exact: a.Exact, Ledger: ledger})
 }
 
-// Forget removes runs that have the CPUs of before again, as a daemon's undo leaves them: they hold nothing. A dry
-// run and an undo of cgroups alone remove none. now returns the CPUs that a process may use.
-func (s *Source) Forget(part Part, dry bool, now func(pid int) (topology.CPUSet, error)) {
-	if dry || part == Cgroups {
-		return
+// Forget removes the runs that an undo was about and that have their original CPUs again, as a daemon's undo leaves
+// them: they hold nothing. A dry run and an undo of cgroups alone remove none. which has the ID, not a name.
+func (s *Source) Forget(part Part, which control.Which) error {
+	if which.DryRun || part == Cgroups {
+		return nil
 	}
+	unlock, err := s.Lock(false)
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return nil // there can be none
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
 	living, err := s.Registry.Living(s.User)
 	if err != nil {
-		return
+		return err
 	}
 	for _, run := range living {
+		if !which.All && run.Placement.Workload != which.ID {
+			continue
+		}
 		given := !run.Had.Empty() && !run.Placement.CPUs.Empty()
-		cpus, err := now(run.Process.PID)
+		cpus, err := s.Affinity(run.Process.PID)
 		if given && err == nil && cpus.Equal(run.Had) {
 			s.Registry.Remove(run.Process)
 		}
 	}
+	return nil
 }
