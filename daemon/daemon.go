@@ -553,9 +553,15 @@ func (d *Daemon) lookAt(p *control.PlaceRequest, booked []workload.Process) {
 		p.Had = d.o.Processes.Affinity(p.Process)
 	}
 	p.Ended = d.o.Processes.Ended(booked)
-	if d.o.Admitted != nil {
-		p.Admitted = d.o.Admitted()
+	p.Admitted = d.admitted()
+}
+
+// admitted returns the commands that `homenode run` has started without a daemon and that live.
+func (d *Daemon) admitted() []control.Admission {
+	if d.o.Admitted == nil {
+		return nil
 	}
+	return d.o.Admitted()
 }
 
 // next is one turn of the loop: what follows from an input is decided, published, written

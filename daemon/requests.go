@@ -250,7 +250,8 @@ func wirePartition(p *control.PartitionNow) api.Partition {
 
 // Move gives a workload the home that a person names, or cancels its page move.
 func (d *Daemon) Move(ctx context.Context, order api.MoveOrder) (api.MoveAnswer, error) {
-	r, err := d.request(ctx, control.Request{Move: &control.MoveRequest{ID: order.ID, To: order.To, DryRun: order.DryRun, Cancel: order.Cancel}, Lineage: d.lineage(string(order.ID))})
+	move := &control.MoveRequest{ID: order.ID, To: order.To, DryRun: order.DryRun, Cancel: order.Cancel, Admitted: d.admitted()}
+	r, err := d.request(ctx, control.Request{Move: move, Lineage: d.lineage(string(order.ID))})
 	return wireMoved(r.Move), err
 }
 

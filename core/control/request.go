@@ -186,6 +186,7 @@ func (s *State) ordered(in *MoveRequest, of workload.Lineage) (*Moved, *Failure)
 	if f := s.mayMove(id, in.DryRun); f != nil {
 		return nil, f
 	}
+	s.keep(s.Adopt(s.now(), in.Admitted, s.Holds.IDs))
 	return s.rehome(id, in)
 }
 

@@ -916,3 +916,33 @@ func TestPIDUsedAgainAfterAScan(t *testing.T) {
 		t.Errorf("its home is %s, and it was given %s", asJSON(t, p), r.Place.Placement.CPUs)
 	}
 }
+
+// TestMoveMindsCommandsWithoutADaemon: a command that started while no daemon answered keeps its CPUs when the user
+// then moves dedicated work to its node, before any scan has seen the command.
+func TestMoveMindsCommandsWithoutADaemon(t *testing.T) {
+	f := newFake(t, 2, 8, ruled(workload.Rule{Match: "db", Class: workload.Dedicated}))
+	db := f.add("db", 2, 1<<20, 0)
+	f.scan(4)
+	p := f.placement(db)
+	if p == nil || p.CPUs.Len() != 2 {
+		t.Fatalf("home %+v", p)
+	}
+	to := topology.NodeID(1)
+	if p.Home.Has(1) {
+		to = 0
+	}
+	// The CPUs that a move takes where nothing else is there.
+	free := f.ask(Request{Move: &MoveRequest{ID: db, To: topology.Nodes(to), DryRun: true}}).Move
+	if free == nil || free.CPUs.Empty() {
+		t.Fatalf("%+v", free)
+	}
+	run := Admission{
+		Spec:      workload.Spec{ID: ProcessID(77), Name: "job", Class: workload.Dedicated, CPUs: free.CPUs.Len(), Given: true},
+		Process:   workload.Process{PID: 77, Start: 7},
+		Placement: workload.Placement{Workload: ProcessID(77), Class: workload.Dedicated, Importance: 50, Home: topology.Nodes(to), VCPUs: free.CPUs.Len(), CPUs: free.CPUs, Pins: free.CPUs.Slice(), Start: 7},
+	}
+	moved := f.ask(Request{Move: &MoveRequest{ID: db, To: topology.Nodes(to), Admitted: []Admission{run}}})
+	if moved.Move == nil || moved.Move.CPUs.Intersects(free.CPUs) || moved.Move.CPUs.Len() != 2 {
+		t.Errorf("moved to %+v (%v), the command has CPUs %v", moved.Move, moved.Failed, free.CPUs)
+	}
+}

@@ -53,6 +53,8 @@ type MoveRequest struct {
 	To     topology.NodeSet `json:"to"`
 	DryRun bool             `json:"dry_run,omitempty"`
 	Cancel bool             `json:"cancel,omitempty"`
+	// Admitted is as in PlaceRequest: commands that started while no daemon answered.
+	Admitted []Admission `json:"admitted,omitempty"`
 }
 
 // Placed answers a PlaceRequest, also one that is refused.
