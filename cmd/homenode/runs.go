@@ -96,8 +96,9 @@ func undoOwn(ctx context.Context, which api.Which, s *runs.Source, part runs.Par
 		},
 		Who: whoAsks, Own: func() []control.Admission { return s.Own(part) },
 	}
-	defer s.Forget(part, which.DryRun, process.AffinityOf)
-	return l.UndoKept(ctx, which, func() (daemon.Kept, error) { return s.Open(part) })
+	out, err := l.UndoKept(ctx, which, func() (daemon.Kept, error) { return s.Open(part) })
+	s.Forget(control.Which{ID: out.Workload, All: which.All, DryRun: which.DryRun}, part, process.AffinityOf)
+	return out, err
 }
 
 // undoScopes restores what living runs of this user have set of cgroups. A run is named by its scope or a PID.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/homenode/homenode/core/control"
@@ -121,5 +122,44 @@ func TestJournal(t *testing.T) {
 	j.Close()
 	if _, err := s.read(plan.ProcessPath(scoped)); !os.IsNotExist(err) {
 		t.Errorf("it holds nothing any more, and its file is there: %v", err)
+	}
+}
+
+// An undo of one workload takes that run off the registry, and no other: those still hold what they have booked.
+func TestForget(t *testing.T) {
+	all := topology.CPUs(0, 1)
+	for _, c := range []struct {
+		name  string
+		which control.Which
+		part  Part
+		want  []int
+	}{
+		{"one", control.Which{ID: "pid:10"}, Affinities, []int{11, 12}},
+		{"one that it still holds CPUs of", control.Which{ID: "pid:12"}, Affinities, []int{10, 11, 12}},
+		{"one that is not known", control.Which{}, Affinities, []int{10, 11, 12}},
+		{"all", control.Which{All: true}, Every, []int{12}},
+		{"dry", control.Which{All: true, DryRun: true}, Every, []int{10, 11, 12}},
+		{"cgroups", control.Which{All: true}, Cgroups, []int{10, 11, 12}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := &Source{Registry: &Registry{Dir: t.TempDir(), Boot: "boot", Processes: ended{}}, User: os.Geteuid()}
+			os.Chmod(s.Dir, 0o700)
+			now := map[int]topology.CPUSet{10: all, 11: all, 12: topology.CPUs(0)}
+			for pid, cpus := range now {
+				p := workload.Process{PID: pid, Start: 7}
+				placed := workload.Placement{Workload: control.ProcessID(pid), CPUs: cpus, Start: 7}
+				if err := s.Put(Run{Process: p, Had: all, Placement: placed}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.Forget(c.which, c.part, func(pid int) (topology.CPUSet, error) { return now[pid], nil })
+			var got []int
+			for _, run := range s.Living() {
+				got = append(got, run.Process.PID)
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("left are %v, want %v", got, c.want)
+			}
+		})
 	}
 }

@@ -136,10 +136,10 @@ func (s *Source) Keep(a control.Admission, ledger bool) error {
 	return s.Put(Run{Process: a.Process, Name: a.Spec.Name, Tier: a.Spec.Tier, Had: had, Placement: a.Placement, Exact: a.Exact, Ledger: ledger})
 }
 
-// Forget removes runs that have the CPUs of before again, as a daemon's undo leaves them: they hold nothing. A dry
-// run and an undo of cgroups alone remove none. now returns the CPUs that a process may use.
-func (s *Source) Forget(part Part, dry bool, now func(pid int) (topology.CPUSet, error)) {
-	if dry || part == Cgroups {
+// Forget removes those runs of which that have the CPUs of before again, as a daemon's undo leaves them: they hold
+// nothing. A dry run and an undo of cgroups alone remove none. now returns the CPUs that a process may use.
+func (s *Source) Forget(which control.Which, part Part, now func(pid int) (topology.CPUSet, error)) {
+	if which.DryRun || part == Cgroups {
 		return
 	}
 	living, err := s.Registry.Living(s.User)
@@ -147,9 +147,10 @@ func (s *Source) Forget(part Part, dry bool, now func(pid int) (topology.CPUSet,
 		return
 	}
 	for _, run := range living {
+		asked := which.All || run.Placement.Workload == which.ID
 		given := !run.Had.Empty() && !run.Placement.CPUs.Empty()
 		cpus, err := now(run.Process.PID)
-		if given && err == nil && cpus.Equal(run.Had) {
+		if asked && given && err == nil && cpus.Equal(run.Had) {
 			s.Registry.Remove(run.Process)
 		}
 	}
