@@ -136,7 +136,7 @@ func (s *Source) Keep(a control.Admission, ledger bool) error {
 	return s.Put(Run{Process: a.Process, Name: a.Spec.Name, Tier: a.Spec.Tier, Had: had, Placement: a.Placement, Exact: a.Exact, Ledger: ledger})
 }
 
-// Forget removes those runs of which that have the CPUs of before again, as a daemon's undo leaves them: they hold
+// Forget removes the runs that an undo names and that have their old CPUs again, as a daemon leaves them: they hold
 // nothing. A dry run and an undo of cgroups alone remove none. now returns the CPUs that a process may use.
 func (s *Source) Forget(which control.Which, part Part, now func(pid int) (topology.CPUSet, error)) {
 	if which.DryRun || part == Cgroups {

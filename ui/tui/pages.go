@@ -48,7 +48,7 @@ func (m *Model) detailPage() []string {
 		if home, err := topology.ParseNodeSet(w.Home); err == nil && home.Has(n.Node) {
 			colour = cyan
 		}
-		lines = append(lines, besideNames+columns(1, left(fmt.Sprint("node ", n.Node), 8), m.bar(share, 24, colour), right(fmt.Sprintf("%.0f %%", 100*share), 5), right(memory(n.KiB), 10)))
+		lines = append(lines, afterNames+columns(1, left(fmt.Sprint("node ", n.Node), 8), m.bar(share, 24, colour), right(fmt.Sprintf("%.0f %%", 100*share), 5), right(memory(n.KiB), 10)))
 	}
 	if w.Moving() {
 		lines = append(lines, "", "  "+m.paint(dim, "moving"), m.move(w))
@@ -85,12 +85,12 @@ func (m *Model) detailPage() []string {
 // nameColumn holds the names of a page, the longest and a space: "since start".
 const nameColumn = 12
 
-// besideNames is where the texts beside the names begin.
-var besideNames = strings.Repeat(" ", 2+nameColumn)
+// afterNames indents the texts to the column after the names.
+var afterNames = strings.Repeat(" ", 2+nameColumn)
 
-// entry is a name in a colour with a text beside it.
+// entry is a name in a colour and its text.
 func (m *Model) entry(sgr, name, text string) []string {
-	lines := m.wrapped(text, besideNames)
+	lines := m.wrapped(text, afterNames)
 	lines[0] = "  " + m.paint(sgr, left(name, nameColumn)) + strings.TrimLeft(lines[0], " ")
 	return lines
 }
@@ -145,5 +145,5 @@ func (m *Model) helpPage() []string {
 	if len(m.o.Stories) > 0 {
 		lines = append(lines, m.entry(bold, "1 to 4", "play another story of the demo, or the same anew")...)
 	}
-	return append(lines, besideNames+m.gain(0.5, 0.75, 16)+"  █ now, ▒ to come, ░ stays remote", "")
+	return append(lines, afterNames+m.gain(0.5, 0.75, 16)+"  █ now, ▒ to come, ░ stays remote", "")
 }
