@@ -6,9 +6,20 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/homenode/homenode/core/words"
 )
+
+// MaxName bounds a name that a user gives, in bytes; a cgroup's is at most 255 bytes (NAME_MAX).
+const MaxName = 255
+
+// OneLine reports whether a name that a user gives is short enough, and printable text.
+func OneLine(name string) bool {
+	odd := strings.ContainsFunc(name, func(c rune) bool { return !unicode.IsPrint(c) })
+	return len(name) <= MaxName && utf8.ValidString(name) && !odd
+}
 
 // Named is a workload by all that it may be called.
 type Named struct {

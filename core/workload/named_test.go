@@ -222,3 +222,15 @@ func TestNamedByID(t *testing.T) {
 		}
 	}
 }
+
+// A name that a user gives is printable text of at most 255 bytes.
+func TestOneLine(t *testing.T) {
+	for name, want := range map[string]bool{
+		"": true, "web 1": true, "büro/Ω": true, "*": true, strings.Repeat("a", 255): true,
+		strings.Repeat("a", 256): false, "a\nb": false, "\x1b[31mred": false, "a\xff": false, "a\u202eb": false,
+	} {
+		if OneLine(name) != want {
+			t.Errorf("%q: %t, want %t", name, !want, want)
+		}
+	}
+}

@@ -48,7 +48,7 @@ func (m *Model) detailPage() []string {
 		if home, err := topology.ParseNodeSet(w.Home); err == nil && home.Has(n.Node) {
 			colour = cyan
 		}
-		lines = append(lines, "            "+columns(1, left(fmt.Sprint("node ", n.Node), 8), m.bar(share, 24, colour), right(fmt.Sprintf("%.0f %%", 100*share), 5), right(memory(n.KiB), 10)))
+		lines = append(lines, afterNames+columns(1, left(fmt.Sprint("node ", n.Node), 8), m.bar(share, 24, colour), right(fmt.Sprintf("%.0f %%", 100*share), 5), right(memory(n.KiB), 10)))
 	}
 	if w.Moving() {
 		lines = append(lines, "", "  "+m.paint(dim, "moving"), m.move(w))
@@ -82,10 +82,16 @@ func (m *Model) detailPage() []string {
 	return lines
 }
 
-// entry is a name in a colour with a text beside it.
+// nameColumn holds the names of a page, the longest and a space: "since start".
+const nameColumn = 12
+
+// afterNames indents the texts to the column after the names.
+var afterNames = strings.Repeat(" ", 2+nameColumn)
+
+// entry is a name in a colour and its text.
 func (m *Model) entry(sgr, name, text string) []string {
-	lines := m.wrapped(text, strings.Repeat(" ", 12))
-	lines[0] = "  " + m.paint(sgr, left(name, 10)) + strings.TrimLeft(lines[0], " ")
+	lines := m.wrapped(text, afterNames)
+	lines[0] = "  " + m.paint(sgr, left(name, nameColumn)) + strings.TrimLeft(lines[0], " ")
 	return lines
 }
 
@@ -119,7 +125,7 @@ func (m *Model) helpPage() []string {
 		{"r R", "manage it, all, again"},
 		{"q esc", "back; q in the list ends top"},
 	} {
-		lines = append(lines, "  "+m.paint(bold, left(k[0], 10))+k[1])
+		lines = append(lines, "  "+m.paint(bold, left(k[0], nameColumn))+k[1])
 	}
 	lines = append(lines, "", "  Whatever changes something asks first.", "", m.rule("What is shown", ""), "")
 	for _, k := range [][2]string{
@@ -131,7 +137,7 @@ func (m *Model) helpPage() []string {
 		{"vCPUs", "what is booked on its CPUs; above 100 % they are shared"},
 		{"ONLINE", "CPUs that online work keeps busy, of those that no dedicated work holds; while sharing is on"},
 		{"BATCH", "CPUs that batch work keeps busy, of those that it has now; while sharing is on"},
-		{"wait", "share of the time in which some task of the host waited for it (PSI)"},
+		{"WAIT", "share of the time in which some task of the host waited for it (PSI)"},
 		{"LOCAL %", "memory accesses that stay on the node, now → after what is planned"},
 	} {
 		lines = append(lines, m.entry(bold, k[0], k[1])...)
@@ -139,5 +145,5 @@ func (m *Model) helpPage() []string {
 	if len(m.o.Stories) > 0 {
 		lines = append(lines, m.entry(bold, "1 to 4", "play another story of the demo, or the same anew")...)
 	}
-	return append(lines, "            "+m.gain(0.5, 0.75, 16)+"  █ now, ▒ to come, ░ stays remote", "")
+	return append(lines, afterNames+m.gain(0.5, 0.75, 16)+"  █ now, ▒ to come, ░ stays remote", "")
 }

@@ -269,6 +269,18 @@ func TestScreens(t *testing.T) {
 	}
 }
 
+// The page of keys shows every name whole, with a space before its text.
+func TestHelpNames(t *testing.T) {
+	m := screen(options(), 80, 60, 2)
+	press(m, &daemon{}, "?")
+	frame := ansi.Strip(m.Frame())
+	for _, name := range []string{"↑ ↓ j k", "since start", "LOCAL %", "WAIT"} {
+		if !strings.Contains(frame, "\n  "+name+" ") {
+			t.Errorf("no line has the name %q:\n%s", name, frame)
+		}
+	}
+}
+
 // On screens that are too small, without colour, in a locale of ASCII, with the daemon gone, and
 // without an end: what is told is as in testdata.
 func TestOddScreens(t *testing.T) {

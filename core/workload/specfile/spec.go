@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -18,9 +17,6 @@ import (
 	"github.com/homenode/homenode/core/topology/strict"
 	"github.com/homenode/homenode/core/workload"
 )
-
-// maxName bounds a workload's name; a cgroup's is at most 255 bytes (NAME_MAX).
-const maxName = 255
 
 // Runner is a running workload: what it wants, where it is, and whether it may move.
 type Runner struct {
@@ -194,8 +190,8 @@ func (r *specReader) workload(i int, t *specText, lines strict.Lines) {
 	switch {
 	case t.Name == "":
 		fail("", "it has no name; give one")
-	case len(t.Name) > maxName || strings.ContainsFunc(t.Name, func(c rune) bool { return !unicode.IsPrint(c) }):
-		fail("name", "name is %q; give at most %d bytes on one line", strict.Clip(t.Name), maxName)
+	case !workload.OneLine(t.Name):
+		fail("name", "name is %q; give at most %d bytes on one line", strict.Clip(t.Name), workload.MaxName)
 	default:
 		who = strconv.Quote(strict.Clip(t.Name))
 	}

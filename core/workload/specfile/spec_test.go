@@ -106,7 +106,7 @@ var badSpecs = []struct{ name, text, want string }{
 func longCircle(n int) string {
 	var b strings.Builder
 	for i := range n {
-		name := func(i int) string { return string(rune('a'+i)) + strings.Repeat("x", maxName-1) }
+		name := func(i int) string { return string(rune('a'+i)) + strings.Repeat("x", workload.MaxName-1) }
 		fmt.Fprintf(&b, "- {name: %s, cpus: 1, near: [%s]}\n", name(i), name((i+1)%n))
 	}
 	return b.String()

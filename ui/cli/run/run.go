@@ -15,6 +15,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/topology/strict"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/cli"
@@ -217,6 +218,9 @@ func Fill(want *api.Want, class, tier, memory, command string) (err error) {
 			return cli.Usagef("--memory %q: want a number with a unit, such as 2GiB", memory)
 		}
 		want.MemoryKiB = int64((n + 1023) / 1024)
+	}
+	if !workload.OneLine(want.Name) {
+		return cli.Usagef("--name %q: want at most %d bytes on one line", strict.Clip(want.Name), workload.MaxName)
 	}
 	if want.Name == "" {
 		want.Name = filepath.Base(command)

@@ -128,7 +128,11 @@ func printExplanation(w io.Writer, p view.Paint, x api.Explanation, candidates i
 	}
 	fmt.Fprintf(w, "  state  %s\n", cli.PaintState(p, cli.StateOf(wl)))
 	printNear(w, p, wl)
-	Section(w, p, "why", words.Sentences(x.Decision.Reasons))
+	why := words.Sentences(x.Decision.Reasons)
+	if wl.State == api.StateHeld && wl.Why != "" { // the reasons are of its home, not of the hold
+		why = append([]string{wl.Why}, why...)
+	}
+	Section(w, p, "why", why)
 	PrintShortages(w, x.Decision.Shortages)
 	Section(w, p, "sharing", x.Sharing)
 	printBalancing(w, p, x)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/cli"
 )
@@ -78,5 +79,19 @@ func TestExplainDevice(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, explained(x)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The first reason of held work is the hold.
+func TestExplainHeld(t *testing.T) {
+	x := api.Explanation{Workload: api.Workload{ID: "vm:a", State: api.StateHeld, Why: "Undone by the user."}}
+	x.Decision.Reasons = words.Reasons(words.Because(words.OnlyNode, 0))
+	got := strings.Join(explained(x), "\n")
+	if !strings.Contains(got, "why\nUndone by the user.\n") {
+		t.Error(got)
+	}
+	x.Workload.State = api.StateAtHome
+	if got := strings.Join(explained(x), "\n"); strings.Contains(got, "Undone") {
+		t.Error(got)
 	}
 }
