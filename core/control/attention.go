@@ -14,7 +14,7 @@ import (
 )
 
 // Attention is what a scan depends on besides the host: the settings that homenode has made, so that the
-// observer does not take them for those of another program, and the workloads of which more is read. It is
+// observer does not take them for those of another program, and the workloads that it reads more closely. It is
 // recorded with the scan. Nothing in it changes once it is made.
 type Attention struct {
 	// Given is the affinity of each process that homenode or `homenode run` has set, Writing those that are

@@ -74,7 +74,7 @@ func (s *State) reconcile() {
 }
 
 // restoreControllers turns controllers off that were turned on for files of cgroups, once the journal
-// has none of these below: their cgroups have ended, or homenode ended in the midst of restoring them.
+// has no such file below: the cgroups have ended, or homenode ended while it restored them.
 func (s *State) restoreControllers() {
 	all := s.Journal.All()
 	for i := range all {

@@ -53,7 +53,7 @@ type Looker interface {
 // Desired is what a concern wants of a host.
 type Desired struct {
 	Settings []Desire
-	// Leave has workloads of which nothing is restored now, as those that no scan has seen.
+	// Leave has workloads whose settings stay for now, such as those that no scan has seen.
 	Leave map[workload.ID]bool
 }
 
@@ -124,7 +124,7 @@ type Loop interface {
 	Settled(workload.ID) bool
 	// Changing reports whether the newest scan saw a workload before or during a change that a user asked for.
 	Changing(workload.ID) bool
-	// Redefines reports whether the definition of a workload, or of a part of it, is being changed.
+	// Redefines reports whether the definition of a workload or of one of its parts is being changed.
 	Redefines(workload.ID) bool
 	// LeftAlone returns why a workload is left alone; none when it is not.
 	LeftAlone(o *workload.Observation, names []string) words.Reason

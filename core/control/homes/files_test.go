@@ -6,7 +6,7 @@ import (
 	"github.com/homenode/homenode/core/control/ordertest"
 )
 
-// TestFilesGoOneWay: a file uses what files below it declare, and nothing of those above it.
+// TestFilesGoOneWay: each file uses declarations of files below it alone.
 func TestFilesGoOneWay(t *testing.T) {
 	ordertest.PointDown(t, []string{
 		"placements.go", "admission.go", "homes.go", "decisions.go", "ledger.go", "living.go", "request.go", "result.go", "exact.go", "place.go", "move.go", "whatif.go",

@@ -1,3 +1,3 @@
-// Package ordertest has a test for packages whose files have an order: a file uses what files below it
-// declare, and nothing of those above it.
+// Package ordertest has a test for packages whose files have an order: each file uses declarations of files
+// below it alone.
 package ordertest

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// PointDown fails the test where a file of the package in the current folder uses what a file above it
-// declares. order is all files but doc.go, lowest first; upward is the arrows that may point up
+// PointDown fails the test where a file of the package in the current folder uses a declaration of
+// a file above it. order is all files but doc.go, lowest first; upward is the arrows that may point up
 // ("from.go to.go"), each with its reason. fewest is the least number of arrows that the package has: a
 // test that sees fewer tests nothing.
 func PointDown(t *testing.T, order []string, upward map[string]string, fewest int) {

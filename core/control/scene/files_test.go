@@ -6,7 +6,7 @@ import (
 	"github.com/homenode/homenode/core/control/ordertest"
 )
 
-// TestFilesPointDown: a file uses what files below it declare, and nothing of those above it.
+// TestFilesPointDown: each file uses declarations of files below it alone.
 func TestFilesPointDown(t *testing.T) {
 	ordertest.PointDown(t, []string{
 		"scene.go", "lookup.go", "admitted.go", "match.go", "names.go", "near.go", "links.go", "recognise.go", "joined.go", "parts.go",

@@ -6,7 +6,7 @@ import (
 	"github.com/homenode/homenode/core/control/ordertest"
 )
 
-// TestFilesPointDown: a file uses what files below it declare, and nothing of those above it.
+// TestFilesPointDown: each file uses declarations of files below it alone.
 func TestFilesPointDown(t *testing.T) {
 	ordertest.PointDown(t, []string{
 		"work.go", "which.go", "loop.go", "task.go", "state.go", "todo.go", "transfer.go", "retry.go", "check.go", "write.go",

@@ -89,7 +89,7 @@ func (b Bound) Ended(sc *concern.Scene, step *plan.Step, f *work.Failure) bool {
 	return false
 }
 
-// Found takes up the devices that a survey found, and forgets refusals of those that are gone.
+// Found takes up the devices that a survey found, and forgets refusals of devices that are gone.
 func (c *Concern) Found(devices []irq.Device) {
 	c.Devices.All = devices
 	fixed := map[string]bool{}

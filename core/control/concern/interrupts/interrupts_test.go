@@ -12,7 +12,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// loop records what is said once, and says no more of it.
+// loop records the lines of Once.
 type loop struct {
 	concern.Loop
 	told *[]words.Code

@@ -19,7 +19,7 @@ type Concern struct{}
 // turn is one decision.
 type turn struct {
 	*concern.Scene
-	busy map[workload.ID]bool // the plan has steps of it
+	busy map[workload.ID]bool // the plan has its steps
 }
 
 // Name implements concern.Concern.

@@ -38,7 +38,7 @@ type View struct {
 	On bool
 	share.Outcome
 	Left   []LeftAlone   // batch work that sharing changes nothing of, rising by ID
-	Helped []workload.ID // important work of which something is set, rising
+	Helped []workload.ID // important work that has settings of sharing, rising
 	Rest   words.Reason  // why there is nothing to share; none when there is
 	Cache  CacheUse
 	Memory []workload.NodeMemory // that batch work may hold, rising by node; empty when that is not limited

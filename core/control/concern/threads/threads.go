@@ -37,7 +37,7 @@ const (
 // Concern decides which threads of work that is wider than a node go to which of its nodes, and
 // whether the kernel's NUMA balancing may bring their memory after them.
 type Concern struct {
-	DividedAt map[workload.ID]time.Time // when threads of it were last given nodes
+	DividedAt map[workload.ID]time.Time // when its threads were last given nodes
 	// KeptThreads is the threads, by ID, that were given nodes and had them when last seen.
 	KeptThreads map[workload.ID]map[int]bool
 	Passes      map[workload.ID]uint64    // of NUMA balancing over its memory when that was switched on
