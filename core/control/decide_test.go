@@ -598,13 +598,15 @@ func TestEngineThatPanicsOnOneWorkload(t *testing.T) {
 func TestPlanThatBreaksARule(t *testing.T) {
 	f := newFake(t, 2, 8)
 	bad, good := f.add("bad", 2, 1<<20, 0), f.add("good", 2, 1<<20, 1)
-	always := false
+	always, planned := false, 0
 	f.engine(func(in balance.Input, h balance.History) (balance.Outcome, balance.History) {
 		out, learnt := balance.Tick(in, h)
 		if p := place.Of(out.Plan.Placements, bad); p != nil {
 			p.CPUs = topology.CPUSet{}
 		}
 		if always {
+			out.Plan.Steps = append(slices.Clone(out.Plan.Steps), plan.Step{Workload: good, Kind: plan.SetCPUs})
+			planned = len(out.Plan.Steps)
 			out.Plan.Placements = slices.Clone(out.Plan.Placements)
 			for i := range out.Plan.Placements {
 				out.Plan.Placements[i].CPUs = topology.CPUSet{}
@@ -622,7 +624,12 @@ func TestPlanThatBreaksARule(t *testing.T) {
 	}
 	before, steps := f.s.Plan.Placements, f.count(EffectApply, "")
 	always = true
-	f.scan(2)
+	f.scan(1)
+	recorded := f.end(f.begin()).Plan.Steps
+	f.after(2 * time.Second)
+	if planned == 0 || len(recorded) != planned {
+		t.Errorf("the recorder has %d of the %d steps that were not begun", len(recorded), planned)
+	}
 	if f.s.Halted.Code != words.PlanUnsound || f.told(words.PlanUnsound) != 1 || len(f.s.Plan.Steps) != 0 || f.count(EffectApply, "") != steps || !homes.SamePlacements(before, f.s.Plan.Placements) {
 		t.Errorf("halted %v, told %d times, %d steps, homes %+v", f.s.Halted, f.told(words.PlanUnsound), len(f.s.Plan.Steps), f.s.Plan.Placements)
 	}

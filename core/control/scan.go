@@ -87,9 +87,10 @@ func (s *State) decide() {
 	}
 	if len(violations) > 0 { // the engine or the facts are wrong: neither is a ground to act on
 		s.Halted = words.Because(words.PlanUnsound, len(violations), violations[0].String())
-		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil
+		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil // the recorder keeps what was planned
+	} else {
+		out.Plan.Steps = s.SharedSteps() // a reader keeps them
 	}
-	out.Plan.Steps = s.SharedSteps() // a reader keeps them
 	s.wide = nil
 	for i := range s.Plan.Placements {
 		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.readsThreads() {
