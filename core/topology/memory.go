@@ -59,8 +59,9 @@ func (n *Node) MemoryType() MemoryType {
 // driver hands it out, and what the kernel puts there is no longer the GPU's.
 func (n *Node) OfGPU() bool { return n.Type == TypeGPU }
 
-// Slow reports whether the node's memory has no CPUs of its own: CXL, HBM, persistent or a GPU's.
-func (n *Node) Slow() bool { return n.Kind == Special }
+// Apart reports whether the node's memory has no CPUs and is known to be no DRAM: CXL, HBM, persistent or a GPU's. Work
+// has it only where it names the node or DRAM is short. Memory without CPUs of which nothing is known counts as DRAM.
+func (n *Node) Apart() bool { return n.Kind == Special && n.Type != "" && n.Type != TypeDRAM }
 
 // evidence is one thing known of a node's memory, and the type that it says, "" for none.
 type evidence struct {
@@ -442,6 +443,40 @@ func (t *tree) readTiering() (out Tiering) {
 		out.Tiers = nil // every host of DRAM alone has one
 	}
 	return out
+}
+
+// GPUNodes returns the nodes that are a GPU's own memory.
+func (h *Host) GPUNodes() (gpus NodeSet) {
+	for i := range h.Nodes {
+		if h.Nodes[i].OfGPU() {
+			gpus.Add(h.Nodes[i].ID)
+		}
+	}
+	return gpus
+}
+
+// Lower returns the nodes to which the kernel moves cold pages of nodes with CPUs.
+func (h *Host) Lower() NodeSet {
+	if !h.Tiering.Demotion {
+		return NodeSet{}
+	}
+	var with NodeSet
+	for i := range h.Nodes {
+		if h.Nodes[i].Kind == DRAM {
+			with.Add(h.Nodes[i].ID)
+		}
+	}
+	return h.Below(with)
+}
+
+// Stays returns the nodes whose memory no move to a home fetches: those Below it, and a GPU's, where its driver
+// puts pages.
+func (h *Host) Stays(home NodeSet) NodeSet {
+	below, gpus := h.Below(home), h.GPUNodes()
+	if gpus.Empty() {
+		return below
+	}
+	return below.Union(gpus).Minus(home)
 }
 
 // Below returns the nodes to which the kernel moves cold pages of nodes: all in slower tiers. It is empty while

@@ -46,12 +46,15 @@ var (
 	BestFit        = says("best-fit", "it is the tightest fit ({n free CPU}, {size} free), which keeps larger gaps free on other nodes")
 	BestScore      = says("best-score", "its score is {.3f}; node {} has {.3f}")
 
-	SplitOrdered   = says("split-ordered", "The order asks for {n node}.")
-	SplitTooLarge  = says("split-too-large", "No node of this host can ever hold {}, so it is split.")
-	SplitWaits     = says("split-waits", "Split over {nodes}: it waits {%} of its time for a CPU on {nodes}, and no node has {n CPU} free.")
-	SplitWider     = says("split-wider", "Split over {nodes}: it has {n vCPU}, and one node has at most {n CPU} for shared workloads.")
-	SplitMemory    = says("split-memory", "Split over {nodes}: its {size} do not fit on one node; node {} has the most free, {size}.")
-	SplitNoNode    = says("split-no-node", "No single node has {}: {list}.")
+	SplitOrdered  = says("split-ordered", "The order asks for {n node}.")
+	SplitTooLarge = says("split-too-large", "No node of this host can ever hold {}, so it is split.")
+	SplitWaits    = says("split-waits", "Split over {nodes}: it waits {%} of its time for a CPU on {nodes}, and no node has {n CPU} free.")
+	SplitWider    = says("split-wider", "Split over {nodes}: it has {n vCPU}, and one node has at most {n CPU} for shared workloads.")
+	SplitMemory   = says("split-memory", "Split over {nodes}: its {size} do not fit on one node; node {} has the most free, {size}.")
+	SplitNoNode   = says("split-no-node", "No single node has {}: {list}.")
+	// SlowShort and SlowNamed say why a node without CPUs is in a home.
+	SlowShort      = says("slow-short", "Memory without CPUs on {nodes} ({and}) is in the home because DRAM has no room for all of it.")
+	SlowNamed      = says("slow-named", "Memory without CPUs on {nodes} ({and}) is in the home because the workload's nodes name it.")
 	SplitAs        = says("split-as", "Split as {and}, an access costs {.2f} times a local one on average.")
 	SplitAsAndNext = says("split-as-and-next", "Split as {and}, an access costs {.2f} times a local one on average; the next best split, over {nodes}, comes to {.2f}.")
 

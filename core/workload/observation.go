@@ -111,6 +111,8 @@ type Observation struct {
 	Movable []NodeMemory
 	CPUs    topology.CPUSet  // CPUs it may use now
 	Mems    topology.NodeSet // nodes it may take memory from now
+	// Lower is the nodes of slower memory to which the kernel moves cold pages; what lies there is local.
+	Lower topology.NodeSet `json:",omitzero"`
 	// UnevenCPUs and UnevenMems: its cgroups may not all use the same; CPUs and Mems are of
 	// all of them together.
 	UnevenCPUs bool `json:",omitzero"`
@@ -223,7 +225,7 @@ func (o *Observation) Same(p *Observation) bool {
 	return o.CPUUse == p.CPUUse && o.Waited == p.Waited && o.WaitedFrom == p.WaitedFrom && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
 		same(o.VCPUs, p.VCPUs) && o.AskedFor.Equal(p.AskedFor) && (o.Asked == nil) == (p.Asked == nil) && slices.EqualFunc(o.Asked, p.Asked, AskedMemory.same) &&
 		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
-		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
+		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.Lower.Equal(p.Lower) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
 		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.Owner == p.Owner && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered && o.Unasked == p.Unasked &&
 		o.UnevenCPUs == p.UnevenCPUs && o.UnevenMems == p.UnevenMems && o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal &&
 		sameThreads(o.PerThread, p.PerThread) && (o.VCPUSets == nil) == (p.VCPUSets == nil) && slices.EqualFunc(o.VCPUSets, p.VCPUSets, topology.CPUSet.Equal)
@@ -251,7 +253,7 @@ func (o *Observation) LocalShare() (share float64, from Source, ok bool) {
 	if o.Accesses.From != "" {
 		return o.Accesses.Local, o.Accesses.From, true
 	}
-	share, ok = Locality(o.RanOn, o.Memory)
+	share, ok = Locality(o.RanOn, o.Memory, o.Lower)
 	return share, Residence, ok
 }
 
@@ -275,10 +277,21 @@ func On(mem []NodeMemory, nodes topology.NodeSet) topology.KiB {
 	return t
 }
 
+// NodesOf is the nodes on which some of the memory lies.
+func NodesOf(mem []NodeMemory) (nodes topology.NodeSet) {
+	for _, m := range mem {
+		if m.KiB > 0 {
+			nodes.Add(m.Node)
+		}
+	}
+	return nodes
+}
+
 // Locality is the expected share of local accesses when accesses follow CPU time
 // and touch all memory alike: the sum over nodes of (share of CPU time on the
-// node) × (share of memory on the node). It is false when either is unknown.
-func Locality(ran []NodeShare, mem []NodeMemory) (float64, bool) {
+// node) × (share of memory on the node). Memory on lower, the slower tiers to which the kernel moves cold pages of
+// every node, is local. It is false when either is unknown.
+func Locality(ran []NodeShare, mem []NodeMemory, lower topology.NodeSet) (float64, bool) {
 	total := Total(mem)
 	if total <= 0 || len(ran) == 0 {
 		return 0, false
@@ -286,7 +299,7 @@ func Locality(ran []NodeShare, mem []NodeMemory) (float64, bool) {
 	var sum float64
 	for _, r := range ran {
 		for _, m := range mem {
-			if r.Node == m.Node {
+			if r.Node == m.Node || lower.Has(m.Node) {
 				sum += r.Share * float64(m.KiB) / float64(total)
 			}
 		}

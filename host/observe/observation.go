@@ -45,6 +45,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		Movable:   mem.held.list(),
 		CPUs:      cpus,
 		Mems:      o.memsOf(w),
+		Lower:     o.lower,
 		OwnPolicy: policyOf(w),
 		VCPUs:     w.vcpus,
 		Asked:     askedOf(w),
