@@ -86,7 +86,7 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 		}
 		m.Bytes = int64(off) << 10
 		m.Shares = shares(moves, p.Memory, home)
-		m.Target.Stays = stays.Intersect(workload.NodesOf(obs.Memory))
+		m.Target.Stays = staying(obs, stays)
 		m.Cost = plan.Cost{Bytes: m.Bytes}
 		if a.opt.MoveBandwidth > 0 {
 			m.Cost.Seconds = float64(m.Bytes) / float64(a.opt.MoveBandwidth)
@@ -124,6 +124,15 @@ func movable(obs *workload.Observation) []workload.NodeMemory {
 		return obs.Memory
 	}
 	return obs.Movable
+}
+
+// staying is those of the nodes on which a workload has memory.
+func staying(obs *workload.Observation, nodes topology.NodeSet) topology.NodeSet {
+	has := nodes.Intersect(workload.NodesOf(obs.Memory))
+	if has.Empty() {
+		return topology.NodeSet{}
+	}
+	return has
 }
 
 // without is memory that lies on other nodes.

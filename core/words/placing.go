@@ -168,6 +168,9 @@ var (
 	ThreadsDivided = says("threads-divided", "It is wider than a node: each thread is kept on one node of its home ({and}), so that its memory ends up on that node.")
 	ThreadsOnNode  = says("threads-on-node", "{n thread} on node {}")
 	SamplingOn     = says("sampling-on", "The threads of {} have nodes of their own now; for at most {for} the kernel samples their accesses and moves pages to them (threads.sample).")
+	SamplingHarms  = says("sampling-harms", "NUMA balancing is not switched on to sample the threads of {}: {} (threads.sample).")
+	PassedThrough  = says("passed-through", "{} has the passed-through device {}, so its memory is pinned, and each sample would unmap memory that cannot move")
+	GuestWider     = says("guest-wider", "the guest {} ({n vCPU}, {size}) is larger than a node ({n CPU}, {size}), and each sample would unmap its memory for all vCPUs")
 	BindMemory     = says("bind-memory", "It is dedicated and has no memory policy of its own, so new pages are bound to its home, {nodes}.")
 )
 
