@@ -123,6 +123,9 @@ func printExplanation(w io.Writer, p view.Paint, x api.Explanation, candidates i
 	}
 	fmt.Fprintln(w, p.Bold(name)+between+what)
 	fmt.Fprintf(w, "  now    %s; memory %s; locality %s%s\n", words.CPUs(cli.OrDash(wl.CPUSet)), byNode(wl.MemoryByNode, wl.MemoryKiB), cli.Percent(wl.Locality), from(wl))
+	if text := byType(wl.MemoryByType); text != "" {
+		fmt.Fprintf(w, "  types  %s\n", text)
+	}
 	if wl.Home != "" {
 		fmt.Fprintf(w, "  plan   %s, %s; locality %s\n", words.Nodes(wl.Home), words.CPUs(wl.CPUSetPlanned), cli.Percent(wl.LocalityExpected))
 	}
@@ -275,6 +278,36 @@ func byNode(mem []api.NodeKiB, total int64) string {
 		return "unknown"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// byType is the share of each type of memory, and what of it the kernel moved there.
+func byType(mem []api.TypeKiB) string {
+	total := int64(0)
+	for _, m := range mem {
+		total += m.KiB
+	}
+	var parts []string
+	for _, m := range mem {
+		text := fmt.Sprintf("%s %.1f %%", TypeName(m.Type), 100*float64(m.KiB)/float64(max(1, total)))
+		if m.Demoted {
+			text += " (the kernel moves cold pages there; they count as local and stay)"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// TypeName is what a type of memory is called.
+func TypeName(of string) string {
+	switch of {
+	case string(topology.Special):
+		return "memory without CPUs"
+	case string(topology.TypePMEM):
+		return "persistent memory"
+	case string(topology.TypeGPU):
+		return "GPU memory"
+	}
+	return strings.ToUpper(of)
 }
 
 // printDistances names the source of each distance that was gone by.

@@ -2,6 +2,7 @@ package see
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +24,16 @@ func explained(x api.Explanation) []string {
 		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
 	}
 	return lines
+}
+
+// TestExplainShowsTypes: memory by type has a line of its own, and says what the kernel moved there.
+func TestExplainShowsTypes(t *testing.T) {
+	x := api.Explanation{Workload: api.Workload{ID: "/db", Class: workload.Shared, State: "at home", MemoryKiB: 100,
+		MemoryByType: []api.TypeKiB{{Type: "dram", KiB: 86}, {Type: "cxl", KiB: 13, Demoted: true}, {Type: "special", KiB: 1}}}}
+	want := "types DRAM 86.0 %, CXL 13.0 % (the kernel moves cold pages there; they count as local and stay), memory without CPUs 1.0 %"
+	if got := explained(x); !slices.Contains(got, want) {
+		t.Errorf("%q", got)
+	}
 }
 
 func TestExplainTellsWhatIsNear(t *testing.T) {
