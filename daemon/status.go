@@ -285,6 +285,23 @@ func (v *View) planned() map[workload.ID]planned {
 	return out
 }
 
+// kernelMemory is the wire form of what the kernel has for a workload; nil when nothing is known of it.
+func kernelMemory(k *workload.Kernel) *api.KernelMemory {
+	if len(k.PageTables) == 0 && len(k.Stacks) == 0 {
+		return nil
+	}
+	list := func(all []workload.NodeMemory) []api.NodeKiB {
+		out := []api.NodeKiB{}
+		for _, m := range all {
+			if m.KiB > 0 {
+				out = append(out, api.NodeKiB{Node: m.Node, KiB: int64(m.KiB)})
+			}
+		}
+		return out
+	}
+	return &api.KernelMemory{PageTables: list(k.PageTables), NestedTables: list(k.NestedTables), Stacks: list(k.Stacks)}
+}
+
 // byType is the memory of a workload by what that is made of, most first; nil when all is DRAM.
 func byType(h *topology.Host, o *workload.Observation) (out []api.TypeKiB) {
 	if h == nil {
@@ -321,6 +338,7 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 	for _, m := range o.Memory {
 		w.MemoryByNode = append(w.MemoryByNode, api.NodeKiB{Node: m.Node, KiB: int64(m.KiB)})
 	}
+	w.Kernel = kernelMemory(&o.Kernel)
 	w.MemoryByType = byType(v.Snapshot.Host, o)
 	for _, p := range o.Processes {
 		w.Processes = append(w.Processes, p.PID)

@@ -109,8 +109,10 @@ type Observation struct {
 	// mapped page cache, which belongs to the file and to everyone who maps it. nil
 	// means all of it.
 	Movable []NodeMemory
-	CPUs    topology.CPUSet  // CPUs it may use now
-	Mems    topology.NodeSet // nodes it may take memory from now
+	// Kernel is memory that the kernel has for it, where its cgroup tells.
+	Kernel Kernel           `json:",omitzero"`
+	CPUs   topology.CPUSet  // CPUs it may use now
+	Mems   topology.NodeSet // nodes it may take memory from now
 	// Lower is the nodes of slower memory to which the kernel moves cold pages; what lies there is local.
 	Lower topology.NodeSet `json:",omitzero"`
 	// UnevenCPUs and UnevenMems: its cgroups may not all use the same; CPUs and Mems are of
@@ -216,6 +218,14 @@ type Vhost struct {
 	CPUUse  float64          `json:",omitzero"` // CPUs kept busy since they were looked at before
 	CPUs    topology.CPUSet  `json:",omitzero"` // that they may use, together
 	Nodes   topology.NodeSet `json:",omitzero"` // where they were seen last
+}
+
+// Kernel is what the kernel has for a workload in memory that no page move takes along: it lies where it was first
+// needed. memory.numa_stat of its cgroup tells (mm/memcontrol.c, since 5.12).
+type Kernel struct {
+	PageTables   []NodeMemory `json:",omitempty"` // walked at each miss of a TLB
+	NestedTables []NodeMemory `json:",omitempty"` // of guests: from a guest's addresses to the host's
+	Stacks       []NodeMemory `json:",omitempty"` // of its threads in the kernel
 }
 
 // Same reports whether nothing that homes go by has changed from one observation to

@@ -56,6 +56,9 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 
 		MemoryUnread: o.unread(w),
 	}
+	if w.kind == workload.InCgroup && w.leaf.hasStat {
+		obs.Kernel = w.leaf.stat.kernel()
+	}
 	if w.kind == workload.InCgroup {
 		obs.Waited = w.leaf.waited
 		obs.WaitedFrom = w.leaf.waitedFrom

@@ -126,6 +126,7 @@ func printExplanation(w io.Writer, p view.Paint, x api.Explanation, candidates i
 	if text := byType(wl.MemoryByType); text != "" {
 		fmt.Fprintf(w, "  types  %s\n", text)
 	}
+	printKernel(w, wl)
 	if wl.Home != "" {
 		fmt.Fprintf(w, "  plan   %s, %s; locality %s\n", words.Nodes(wl.Home), words.CPUs(wl.CPUSetPlanned), cli.Percent(wl.LocalityExpected))
 	}
@@ -279,6 +280,48 @@ func byNode(mem []api.NodeKiB, total int64) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// printKernel says where page tables and kernel stacks lie, which no page move takes along.
+func printKernel(w io.Writer, wl api.Workload) {
+	k := wl.Kernel
+	if k == nil {
+		return
+	}
+	home, _ := topology.ParseNodeSet(wl.Home)
+	away := int64(0)
+	line := func(what string, mem []api.NodeKiB) string {
+		total, parts := int64(0), []string{}
+		for _, m := range mem {
+			total += m.KiB
+			parts = append(parts, fmt.Sprintf("%s on node %d", cli.KiB(m.KiB), m.Node))
+			if what != "kernel stacks" && !home.Has(m.Node) {
+				away += m.KiB
+			}
+		}
+		if total == 0 {
+			return ""
+		}
+		return what + " " + strings.Join(parts, ", ")
+	}
+	var lines []string
+	for _, text := range []string{line("page tables", k.PageTables), line("second-level page tables", k.NestedTables), line("kernel stacks", k.Stacks)} {
+		if text != "" {
+			lines = append(lines, text)
+		}
+	}
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "  kernel %s\n", strings.Join(lines, "; "))
+	if home.Empty() || away < leastAway {
+		return
+	}
+	fmt.Fprintf(w, "         %s of page tables lie off its home. No page move takes them along, and page walks are in no locality.\n", cli.KiB(away))
+	fmt.Fprintf(w, "         A restart at home allocates them there.\n")
+}
+
+// leastAway is the page tables off home, KiB, from which explain says what helps: those of 512 MiB in small pages.
+const leastAway = 1024
 
 // byType is the share of each type of memory, and what of it the kernel moved there.
 func byType(mem []api.TypeKiB) string {
