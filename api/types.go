@@ -319,7 +319,9 @@ type Workload struct {
 	CPUUse           float64         `json:"cpu_use"`                   // CPUs that it keeps busy, such as 1.5
 	MemoryKiB        int64           `json:"memory_kib"`                // memory that it holds, KiB
 	MemoryByNode     []NodeKiB       `json:"memory_by_node"`            // memory that it holds, by node
-	OnHome           *float64        `json:"on_home"`                   // share of its memory on its home, 0 to 1; null unknown
+	MemoryByType     []TypeKiB       `json:"memory_by_type,omitempty"`  // memory that it holds, by type; absent when all is DRAM
+	Kernel           *KernelMemory   `json:"kernel_memory,omitempty"`   // memory that the kernel has for it; absent where its cgroup does not tell
+	OnHome           *float64        `json:"on_home"`                   // share of its memory on its home, or demoted from it, 0 to 1; null unknown
 	RanOn            []NodeShare     `json:"ran_on,omitempty"`          // where its CPU time was spent, by node; absent when unknown
 	Bandwidth        *int64          `json:"bandwidth_mib_s,omitempty"` // traffic of its memory, MiB/s; absent when no counter tells
 	Locality         *float64        `json:"locality"`                  // share of its memory accesses that are local now, 0 to 1; null unknown
@@ -413,6 +415,21 @@ type NodeShare struct {
 type NodeKiB struct {
 	Node topology.NodeID `json:"node"` // node ID of the kernel
 	KiB  int64           `json:"kib"`  // memory on that node, KiB
+}
+
+// KernelMemory is what the kernel has for a workload in memory that no page move takes along. Walks of page tables are no
+// accesses of the workload and are in no share of local ones.
+type KernelMemory struct {
+	PageTables   []NodeKiB `json:"page_tables_by_node"`             // page tables, by node
+	NestedTables []NodeKiB `json:"nested_tables_by_node,omitempty"` // second-level page tables of a guest, by node; absent for what is none
+	Stacks       []NodeKiB `json:"kernel_stacks_by_node"`           // kernel stacks of its threads, by node
+}
+
+// TypeKiB is memory of one type.
+type TypeKiB struct {
+	Type    string `json:"type"`    // type of memory: dram, hbm, cxl, pmem or gpu; special for memory without CPUs of unknown type
+	KiB     int64  `json:"kib"`     // memory of that type, KiB
+	Demoted bool   `json:"demoted"` // whether the kernel moves cold pages there: they are local, and homenode does not fetch them back
 }
 
 // Explanation is why one workload is where it is: GET /v1/explain?id=ID, where ID may be any name of

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -284,6 +285,49 @@ func (v *View) planned() map[workload.ID]planned {
 	return out
 }
 
+// kernelMemory is the wire form of what the kernel has for a workload; nil when nothing is known of it.
+func kernelMemory(k *workload.Kernel) *api.KernelMemory {
+	if len(k.PageTables) == 0 && len(k.Stacks) == 0 {
+		return nil
+	}
+	list := func(all []workload.NodeMemory) []api.NodeKiB {
+		out := []api.NodeKiB{}
+		for _, m := range all {
+			if m.KiB > 0 {
+				out = append(out, api.NodeKiB{Node: m.Node, KiB: int64(m.KiB)})
+			}
+		}
+		return out
+	}
+	return &api.KernelMemory{PageTables: list(k.PageTables), NestedTables: list(k.NestedTables), Stacks: list(k.Stacks)}
+}
+
+// byType is the memory of a workload by what that is made of, most first; nil when all is DRAM.
+func byType(h *topology.Host, o *workload.Observation) (out []api.TypeKiB) {
+	if h == nil {
+		return nil
+	}
+	all := true
+	for _, m := range o.Memory {
+		n := h.Node(m.Node)
+		if n == nil || m.KiB <= 0 {
+			continue
+		}
+		of := api.TypeKiB{Type: cmp.Or(string(n.MemoryType()), string(topology.Special)), Demoted: o.Lower.Has(m.Node)}
+		all = all && of.Type == string(topology.TypeDRAM)
+		k := slices.IndexFunc(out, func(x api.TypeKiB) bool { return x.Type == of.Type && x.Demoted == of.Demoted })
+		if k < 0 {
+			k, out = len(out), append(out, of)
+		}
+		out[k].KiB += int64(m.KiB)
+	}
+	if all {
+		return nil
+	}
+	slices.SortStableFunc(out, func(a, b api.TypeKiB) int { return cmp.Compare(b.KiB, a.KiB) })
+	return out
+}
+
 // workload is the wire form of one workload.
 func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) api.Workload {
 	w := api.Workload{
@@ -294,6 +338,8 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 	for _, m := range o.Memory {
 		w.MemoryByNode = append(w.MemoryByNode, api.NodeKiB{Node: m.Node, KiB: int64(m.KiB)})
 	}
+	w.Kernel = kernelMemory(&o.Kernel)
+	w.MemoryByType = byType(v.Snapshot.Host, o)
 	for _, p := range o.Processes {
 		w.Processes = append(w.Processes, p.PID)
 	}
@@ -319,7 +365,7 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 			w.CPUSetPlanned = g.CPUs.String()
 		}
 		if total := workload.Total(o.Memory); total > 0 {
-			share := float64(workload.On(o.Memory, p.Home)) / float64(total)
+			share := float64(workload.On(o.Memory, p.Home.Union(o.Lower))) / float64(total)
 			w.OnHome = &share
 		}
 		w.LocalityExpected = w.Locality

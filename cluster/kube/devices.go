@@ -47,13 +47,16 @@ const mostTold = 8
 // name is the device's of a NUMA node.
 func deviceName(n topology.NodeID) string { return fmt.Sprintf("numa%d", n) }
 
-// devices is one device for each NUMA node with memory. Capacities are without what claims
+// devices is one device for each NUMA node with memory other than a GPU's. Capacities are without what claims
 // have taken: the scheduler knows that.
 func devices(room *api.Room, o offer) []resourceapi.Device {
 	out := []resourceapi.Device{}
 	for _, left := range room.Nodes {
 		i := slices.IndexFunc(room.Host.Nodes, func(n topology.Node) bool { return n.ID == left.Node })
 		if i < 0 || room.Host.Nodes[i].Kind == topology.NoMem {
+			continue
+		}
+		if room.Host.Nodes[i].OfGPU() { // the GPU's own driver offers it
 			continue
 		}
 		multiple := true

@@ -246,6 +246,23 @@ func TestKubeletManagers(t *testing.T) {
 	}
 }
 
+// TestNoDeviceForAGPU: no device stands for memory of a GPU: its own driver offers it.
+func TestNoDeviceForAGPU(t *testing.T) {
+	m := newMachine(t, "package:2 node:1 core:4 pu:1")
+	room, err := m.Room(context.Background(), claimPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := *room.Host
+	host.Nodes = slices.Clone(host.Nodes)
+	host.Nodes[1].Kind, host.Nodes[1].Type = topology.Special, topology.TypeGPU
+	room.Host = &host
+	all := devices(&room, offer{})
+	if len(all) != 1 || all[0].Name != "numa0" {
+		t.Errorf("%d devices: %+v", len(all), all)
+	}
+}
+
 // A claim needs no CPU request, so that a quota of CPUs does not bound it: without a grant of the operator the claims of a
 // namespace hold half of the host at most, and those of all namespaces three quarters. What is beyond is refused whole,
 // with what the operator can do, and books nothing.

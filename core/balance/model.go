@@ -90,6 +90,7 @@ type work struct {
 // model is the host as homes are, and what is lost on it.
 type model struct {
 	host      *topology.Host
+	stays     topology.NodeSet // nodes whose memory no home fetches
 	rooms     []place.Room
 	access    []float64
 	local     []float64     // ns, by node
@@ -119,6 +120,7 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 	h := in.State.Host
 	n := len(h.Nodes)
 	m := &model{host: h, nodeAt: indexByID(h), rooms: ledger.Rooms(), access: place.AccessCosts(h), local: make([]float64, n)}
+	m.stays = h.Lower().Union(h.GPUNodes())
 	m.sums = make([]float64, 9*n)
 	sums := m.sums
 	for _, s := range []*[]float64{&m.load, &m.kept, &m.heavy, &m.traffic, &m.plain, &m.measured, &m.hits, &m.users, &m.free} {
@@ -195,16 +197,17 @@ func freeOf(n *topology.Node) topology.KiB {
 // readWork fills in what was seen of a workload.
 func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
 	s, o := w.Subject, &w.Observation
-	w.kib, w.weight = float64(workload.Total(o.Memory)), max(leastWeight, float64(s.Spec.Importance)/workload.DefaultImportance)
+	memory := m.placed(o.Memory)
+	w.kib, w.weight = float64(workload.Total(memory)), max(leastWeight, float64(s.Spec.Importance)/workload.DefaultImportance)
 	if k, ok := slices.BinarySearchFunc(in.Flights, o.ID, func(f Flight, id workload.ID) int { return cmp.Compare(f.Workload, id) }); ok {
 		w.flight = &in.Flights[k]
 	}
-	w.mem = m.parts(o.Memory)
-	if moves := workload.Total(o.Movable); s.Spec.Serves() && moves > 0 {
+	w.mem = m.parts(memory)
+	if moves := workload.Total(m.placed(o.Movable)); s.Spec.Serves() && moves > 0 {
 		// What stays of one that works for others is program text, which caches hold, or memory of those others.
-		w.kib, w.mem = float64(moves), m.parts(o.Movable)
+		w.kib, w.mem = float64(moves), m.parts(m.placed(o.Movable))
 	} else if o.Movable != nil && w.kib > 0 {
-		for _, x := range o.Memory {
+		for _, x := range memory {
 			if i := m.index(x.Node); i >= 0 {
 				if left := x.KiB - workload.On(o.Movable, topology.Nodes(x.Node)); left > 0 {
 					w.fixed = append(w.fixed, part{i, float64(left) / w.kib})
@@ -230,6 +233,15 @@ func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
 			m.free[p.node] = shiftFree(m.free[p.node], -p.share*w.kib)
 		}
 	}
+}
+
+// placed is memory without what no home fetches: what the kernel moved to a slower tier, and what a GPU's driver put
+// on its node. It stays wherever the work goes, so it is no reason to go anywhere.
+func (m *model) placed(mem []workload.NodeMemory) []workload.NodeMemory {
+	if !m.stays.Intersects(workload.NodesOf(mem)) {
+		return mem
+	}
+	return slices.DeleteFunc(slices.Clone(mem), func(x workload.NodeMemory) bool { return m.stays.Has(x.Node) })
 }
 
 // each calls yield for every use of a workload that there is. Both rise by ID.

@@ -26,6 +26,13 @@ func triggers(t *trouble) string {
 	return strings.Join(out, " ")
 }
 
+// demotes makes node 1 memory without CPUs to which the kernel moves cold pages.
+func demotes(b *bench) {
+	h := b.in.State.Host
+	h.Nodes[1].CPUs, h.Nodes[1].Kind, h.Nodes[1].Type = topology.CPUSet{}, topology.Special, topology.TypeCXL
+	h.Tiering = topology.Tiering{Demotion: true, Tiers: []topology.Tier{{ID: 4, Nodes: topology.Nodes(0)}, {ID: 22, Nodes: topology.Nodes(1)}}}
+}
+
 // TestTriggers: each on both sides of its line. Nodes have 8 CPUs on 8 cores, 16 GiB and
 // 150000 MiB/s.
 func TestTriggers(t *testing.T) {
@@ -129,6 +136,25 @@ func TestTriggers(t *testing.T) {
 			b.run("a", 0, 1, gib, quiet)
 			b.in.State.Host.Nodes[0].Free = 0
 			b.in.State.Host.Nodes[0].Reclaimable = gib
+		}},
+		{name: "memory short while the kernel demotes", setup: func(b *bench) {
+			b.run("a", 0, 1, gib, quiet)
+			demotes(b)
+			b.in.State.Host.Nodes[0].Free = 0
+		}},
+		{name: "memory short, and only a GPU's is slower", setup: func(b *bench) {
+			b.run("a", 0, 1, gib, quiet)
+			demotes(b)
+			b.in.State.Host.Nodes[0].Free, b.in.State.Host.Nodes[1].Type = 0, topology.TypeGPU
+		}, want: "memory 0"},
+		{name: "memory of a GPU is full", setup: func(b *bench) {
+			b.run("a", 0, 1, gib, quiet)
+			demotes(b)
+			b.in.State.Host.Nodes[1].Free, b.in.State.Host.Nodes[1].Type = 0, topology.TypeGPU
+		}},
+		{name: "far, where the kernel demoted it", setup: func(b *bench) {
+			b.run("a", 0, 3, gib, far(4e7, 0))
+			demotes(b)
 		}},
 		{name: "memory short in two looks of three", setup: func(b *bench) { b.run("a", 0, 1, gib, quiet) },
 			looks: func(b *bench, k int) { b.in.State.Host.Nodes[0].Free = []topology.KiB{0, gib, 0}[k] }},

@@ -43,7 +43,7 @@ func (s *State) concerns() []concern.Concern {
 		s.scheduler(),
 		caches.Bound{Concern: &c.cachesConcern, Batch: batch},
 		nextstart.Concern{},
-		threads.Bound{Concern: &c.threadsConcern, Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample}, Batch: batch, Switched: s.trialBalances()},
+		threads.Bound{Concern: &c.threadsConcern, Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample}, Batch: batch, Switched: s.trialBalances(), Links: s.Links},
 		s.interrupts(),
 		swap.Concern{Never: s.Settings.NeverSwap},
 	}

@@ -298,6 +298,62 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// TestSampleHarmsGuests: with a guest larger than a node, or work with a passed-through device, NUMA balancing of the
+// whole host is not switched on, is switched off again where homenode has switched it on, and history says so.
+func TestSampleHarmsGuests(t *testing.T) {
+	large := func(f *fake) {
+		o := &f.works[f.add("vm", 1, 1<<20, 0, 1)].obs
+		o.Memory = []workload.NodeMemory{{Node: 0, KiB: 40 << 20}, {Node: 1, KiB: 40 << 20}}
+		o.VCPUs = []workload.ThreadTime{{VCPU: 0, Node: 0, Share: 1}}
+	}
+	small := func(f *fake) {
+		o := &f.works[f.add("vm", 1, 1<<20, 0, 1)].obs
+		o.VCPUs = []workload.ThreadTime{{VCPU: 0, Node: 0, Share: 1}}
+	}
+	device := func(f *fake) {
+		id := f.add("dpdk", 1, 1<<20, 0, 1)
+		f.links = map[workload.ID][]workload.Link{id: {{Kind: workload.ByVFIO, Device: "0000:81:00.1"}}}
+		f.after(2 * time.Minute) // links are surveyed now and then
+	}
+	for _, tt := range []struct {
+		name    string
+		harm    func(*fake)
+		want    string
+		history string
+	}{
+		{"a guest larger than a node", large, "0", "larger than a node"},
+		{"a small guest", small, "1", ""},
+		{"a passed-through device", device, "0", "0000:81:00.1"},
+	} {
+		for _, running := range []bool{false, true} {
+			f := newFake(t, 4, 8, dividing, surveying(Links), func(s *Settings) { s.Sample = true })
+			f.values[settingKey{plan.HostFile, hostprep.NUMABalancing}] = plan.Setting{Kind: plan.HostFile, Path: hostprep.NUMABalancing, Value: "0"}
+			f.addWide("wide", 12)
+			if running {
+				f.scan(6)
+				if f.get(plan.HostFile, hostprep.NUMABalancing) != "1" {
+					t.Fatalf("%s: not on before it comes", tt.name)
+				}
+			}
+			tt.harm(f)
+			f.scan(6)
+			if got := f.get(plan.HostFile, hostprep.NUMABalancing); got != tt.want {
+				t.Errorf("%s, balancing on before: %v: numa_balancing is %s", tt.name, running, got)
+			}
+			told := 0
+			for _, e := range f.events {
+				text := e.Text
+				if strings.Contains(text, "NUMA balancing is not switched on") && strings.Contains(text, tt.history) {
+					told++
+				}
+			}
+			if (told == 1) != (tt.history != "") || told > 1 {
+				t.Errorf("%s: %d lines of history", tt.name, told)
+			}
+		}
+	}
+}
+
 // The affinity that a process was given is put back after its threads, which had it when they
 // were divided: also when the threads are being divided, or put back by homenode itself, as the undo begins.
 func TestUndoThreadsBeforeAffinity(t *testing.T) {

@@ -14,7 +14,7 @@ type Host struct {
 	Shared     topology.CPUSet // for guests that float
 	Overcommit float64         // vCPUs of those that one CPU may carry
 	Memory     float64         // times that memory is promised
-	Reserved   topology.KiB    // memory kept for the host, on all nodes together
+	Reserved   topology.KiB    // memory kept for the host, on all nodes together, and all memory of GPUs
 	Pages      []Pages         // in use by others than guests
 	Traits     []string
 }
@@ -36,6 +36,10 @@ func Of(h *topology.Host, p *plan.Policy, pages []Pages) Host {
 		out.Shared = out.Shared.Minus(out.Dedicated)
 	}
 	for _, n := range h.Nodes {
+		if n.OfGPU() { // Nova counts it as any memory of the host
+			out.Reserved += max(0, n.Memory)
+			continue
+		}
 		if n.Memory > 0 {
 			out.Reserved += min(p.ReservedMemory, n.Memory)
 		}

@@ -34,6 +34,16 @@ func TestSidesOfThePartition(t *testing.T) {
 	}
 }
 
+// TestMemoryOfGPUs: Nova would give guests the memory of GPUs, so all of it is reserved.
+func TestMemoryOfGPUs(t *testing.T) {
+	h := plantest.Draw("0 0-3 16G 10 80\n1 - 96G 80 10 type=gpu")
+	p := plan.Policy{ReservedMemory: 1 << 20}
+	s := Of(h, &p, nil)
+	if s.Reserved != 97<<20 {
+		t.Errorf("%d GiB reserved, want 97", s.Reserved>>20)
+	}
+}
+
 func TestTraits(t *testing.T) {
 	h := four() // the last node has memory alone
 	if got, want := traits(h), []string{"CUSTOM_HOMENODE_NODES_3", "CUSTOM_HOMENODE_FARTHEST_32"}; !slices.Equal(got, want) {

@@ -53,6 +53,7 @@ func Arrange(st plan.State, subjects []*Subject, opt Options) plan.Plan {
 type arrangement struct {
 	opt       Options
 	host      *topology.Host
+	lower     topology.NodeSet // to which the kernel demotes
 	ledger    *Ledger
 	subjects  []subject       // rising by ID
 	decisions []plan.Decision // of the subjects
@@ -147,7 +148,7 @@ const (
 )
 
 func newArrangement(st plan.State, rising []*Subject, opt Options) *arrangement {
-	a := &arrangement{opt: opt, host: st.Host, loose: true}
+	a := &arrangement{opt: opt, host: st.Host, lower: st.Host.Lower(), loose: true}
 	for i := 1; i < len(rising); i++ {
 		if rising[i-1].Observation.ID < rising[i].Observation.ID {
 			continue
@@ -267,6 +268,8 @@ func request(h *topology.Host, s *subject) Request {
 		may := obs.Mems.Clone()
 		if !spec.Nodes.Empty() {
 			may = may.Intersect(spec.Nodes)
+		} else if others := may.Minus(h.GPUNodes()); !others.Empty() {
+			may = others // to be allowed there is not to name it
 		}
 		if !may.Empty() {
 			spec.Nodes = may

@@ -27,6 +27,7 @@ type Ledger struct {
 	// leftover is the CPUs that the batch work asked about last may use, by the nodes that
 	// have any; its set is empty when that has changed since.
 	leftover floater
+	apart    bool // the host has memory without CPUs that is no DRAM
 	crowd    bool // vCPUs that shared work has booked leave room for more: see Request.Crowd
 
 	largest     int          // CPUs that may be given on the node with most

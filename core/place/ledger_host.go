@@ -36,7 +36,8 @@ func NewLedger(st plan.State) *Ledger {
 	}
 	for i := range l.nodes {
 		l.largest = max(l.largest, l.nodes[i].usable)
-		if m := l.nodes[i].memory; m < unlimited {
+		l.apart = l.apart || h.Nodes[i].Apart()
+		if m := l.nodes[i].memory; m < unlimited && !h.Nodes[i].OfGPU() {
 			l.mostMemory = max(l.mostMemory, m)
 		}
 	}

@@ -110,10 +110,22 @@ func choose(l *Ledger, req *Request) Result {
 	if w.Class == workload.Batch {
 		return w.placeBatch(l)
 	}
+	w.dramFirst = true
 	s := newSearch(l, &w)
 	s.run()
+	if len(s.top) == 0 && l.apart {
+		w.dramFirst = false
+		s = newSearch(l, &w)
+		s.run()
+	}
 	if len(s.top) == 0 && w.Class == workload.Shared && (req.Crowd || w.withinRatio(l)) {
-		if r, ok := crowd(l, &w); ok {
+		w.dramFirst = l.apart
+		r, ok := crowd(l, &w)
+		if !ok && w.dramFirst {
+			w.dramFirst = false
+			r, ok = crowd(l, &w)
+		}
+		if ok {
 			return r
 		}
 		s = newSearch(l, &w)
@@ -222,7 +234,9 @@ func (w *want) ceiling(l *Ledger) float64 {
 	cpus, memory := 0.0, 0.0
 	for i := range l.nodes {
 		cpus += float64(l.nodes[i].usable)
-		memory += float64(l.nodes[i].memory)
+		if w.eligible(l, i) {
+			memory += float64(l.nodes[i].memory)
+		}
 	}
 	if memory > 0 && w.HugePage == 0 {
 		if excess := float64(w.memory)*cpus/memory/float64(w.vcpus) - 1; excess > 0 {
@@ -277,12 +291,17 @@ func (w *want) placeBatch(l *Ledger) Result {
 	p.CPUs, p.Home = l.batchCPUs(&p)
 	left := w.memory
 	booked := make([]topology.KiB, len(l.nodes))
+	w.dramFirst = true
 	for left > 0 {
 		best := -1
 		for i := range l.nodes {
 			if room := w.memoryRoom(l, i); booked[i] == 0 && room > 0 && (best < 0 || room > w.memoryRoom(l, best)) {
 				best = i
 			}
+		}
+		if best < 0 && w.dramFirst {
+			w.dramFirst = false
+			continue
 		}
 		if best < 0 {
 			break

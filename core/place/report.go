@@ -3,6 +3,7 @@ package place
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -29,6 +30,7 @@ func (s *search) explain(p *plan.Placement) plan.Decision {
 	if absent := s.l.without(s.w.Nodes); !absent.Empty() {
 		add(words.UnknownNodes, absent)
 	}
+	d.Reasons = append(d.Reasons, s.w.whySlow(s.l, p.Home)...)
 	if s.gaveUp {
 		add(words.SearchCut, mostBranches)
 	}
@@ -46,6 +48,49 @@ func (l *Ledger) without(nodes topology.NodeSet) topology.NodeSet {
 		absent.Remove(l.nodes[i].id)
 	}
 	return absent
+}
+
+// whySlow says why nodes without CPUs are in a home.
+func (w *want) whySlow(l *Ledger, home topology.NodeSet) (out []words.Reason) {
+	var named, short topology.NodeSet
+	var namedTypes, shortTypes []string
+	for i := range l.host.Nodes {
+		n := &l.host.Nodes[i]
+		switch {
+		case !n.Apart() || !home.Has(n.ID):
+		case w.asked.Has(n.ID):
+			named.Add(n.ID)
+			namedTypes = addOnce(namedTypes, memoryName(n))
+		default:
+			short.Add(n.ID)
+			shortTypes = addOnce(shortTypes, memoryName(n))
+		}
+	}
+	if !named.Empty() {
+		out = append(out, words.Because(words.SlowNamed, named, namedTypes))
+	}
+	if !short.Empty() {
+		out = append(out, words.Because(words.SlowShort, short, shortTypes))
+	}
+	return out
+}
+
+func addOnce(all []string, x string) []string {
+	if slices.Contains(all, x) {
+		return all
+	}
+	return append(all, x)
+}
+
+// memoryName is what the memory of a node without CPUs is called.
+func memoryName(n *topology.Node) string {
+	switch n.Type {
+	case topology.TypePMEM:
+		return "persistent"
+	case topology.TypeGPU:
+		return "a GPU's"
+	}
+	return strings.ToUpper(string(n.Type))
 }
 
 // whyNotNear names what the workload is to be near to and the host does not have.

@@ -48,19 +48,23 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 			home = booked
 		}
 	}
+	stays := a.host.Stays(home)
+	moves := without(movable(obs), stays)
+	// Narrower nodes would bring what the kernel has demoted back at once.
+	mems := home.Union(a.host.Below(home))
 	bind := p.Class == workload.Dedicated && p.Bound && obs.OwnPolicy == "" && obs.Kind == workload.InCgroup &&
-		(obs.UnevenMems || !home.Equal(obs.Mems))
+		(obs.UnevenMems || !mems.Equal(obs.Mems))
 	have := obs.Mems
-	if bind && !home.SubsetOf(have) {
-		have = have.Union(home)
+	if bind && !mems.SubsetOf(have) {
+		have = have.Union(mems)
 		out = append(out, step(plan.SetMems, obs.Mems.String(), have.String(),
-			words.Because(words.AllowMemory, home)))
+			words.Because(words.AllowMemory, mems)))
 	}
-	total := workload.Total(movable(obs))
-	off := total - workload.On(movable(obs), home)
+	total := workload.Total(moves)
+	off := total - workload.On(moves, home)
 	if obs.Caps.MemoryFollows && !home.Equal(obs.Mems) { // its pages go with its nodes
 		m := step(plan.SetMems, have.String(), home.String(), words.Because(words.MemoryFollows, home))
-		m.Bytes, m.Shares = int64(off)<<10, shares(movable(obs), p.Memory, home)
+		m.Bytes, m.Shares = int64(off)<<10, shares(moves, p.Memory, home)
 		if m.AtOnce = off <= obs.Caps.AtOnce; m.AtOnce || len(obs.Processes) == 0 {
 			return append(out, m)
 		}
@@ -81,16 +85,17 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 			m.Target.Kind, m.Target.AskedFor = workload.InProcess, obs.AskedFor
 		}
 		m.Bytes = int64(off) << 10
-		m.Shares = shares(movable(obs), p.Memory, home)
+		m.Shares = shares(moves, p.Memory, home)
+		m.Target.Stays = staying(obs, stays)
 		m.Cost = plan.Cost{Bytes: m.Bytes}
 		if a.opt.MoveBandwidth > 0 {
 			m.Cost.Seconds = float64(m.Bytes) / float64(a.opt.MoveBandwidth)
 		}
 		out = append(out, m)
 	}
-	if bind && (obs.UnevenMems || !home.Equal(have)) {
-		out = append(out, step(plan.SetMems, have.String(), home.String(),
-			words.Because(words.BindMemory, home)))
+	if bind && (obs.UnevenMems || !mems.Equal(have)) {
+		out = append(out, step(plan.SetMems, have.String(), mems.String(),
+			words.Because(words.BindMemory, mems)))
 	}
 	return out
 }
@@ -119,6 +124,23 @@ func movable(obs *workload.Observation) []workload.NodeMemory {
 		return obs.Memory
 	}
 	return obs.Movable
+}
+
+// staying is those of the nodes on which a workload has memory.
+func staying(obs *workload.Observation, nodes topology.NodeSet) topology.NodeSet {
+	has := nodes.Intersect(workload.NodesOf(obs.Memory))
+	if has.Empty() {
+		return topology.NodeSet{}
+	}
+	return has
+}
+
+// without is memory that lies on other nodes.
+func without(mem []workload.NodeMemory, nodes topology.NodeSet) []workload.NodeMemory {
+	if !nodes.Intersects(workload.NodesOf(mem)) {
+		return mem
+	}
+	return slices.DeleteFunc(slices.Clone(mem), func(m workload.NodeMemory) bool { return nodes.Has(m.Node) })
 }
 
 // fixed is the memory that stays where it is: Memory without what is movable.
@@ -195,12 +217,18 @@ func (a *arrangement) gain(obs *workload.Observation, p *plan.Placement) plan.Ga
 		ran = a.spread(obs.CPUs)
 	}
 	var g plan.Gain
-	g.LocalityBefore, _ = workload.Locality(ran, obs.Memory)
+	g.LocalityBefore, _ = workload.Locality(ran, obs.Memory, a.lower)
 	mem := obs.Memory
 	if home := a.home(p.Home).memory; !home.Empty() && p.Class != workload.Batch {
-		mem = append(fixed(obs), shares(movable(obs), p.Memory, home)...)
+		stays := a.host.Stays(home)
+		mem = append(fixed(obs), shares(without(movable(obs), stays), p.Memory, home)...)
+		for _, m := range movable(obs) {
+			if stays.Has(m.Node) {
+				mem = append(mem, m)
+			}
+		}
 	}
-	g.LocalityAfter, _ = workload.Locality(a.spread(p.CPUs), mem)
+	g.LocalityAfter, _ = workload.Locality(a.spread(p.CPUs), mem, a.lower)
 	return g
 }
 

@@ -20,6 +20,7 @@ type want struct {
 	required  []Requirement    // nodes that have to be in its home
 	unmet     words.Reason     // why no home can have them
 	asked     topology.NodeSet // nodes it may use, before required ones narrowed them
+	dramFirst bool             // memory without CPUs that it does not name is left out
 	waited    float64          // share of its time in which it waits for a CPU where it runs; 0 when that is no reason to split it
 	waitsOn   topology.NodeID  // where that is
 }
@@ -51,8 +52,13 @@ func (l *Ledger) wantOf(req *Request) want {
 	return w
 }
 
-// eligible reports whether the workload may use node i at all.
+// eligible reports whether the workload may use node i at all: a GPU's memory only where the workload names its
+// node, and other memory without CPUs only where it does or DRAM is short.
 func (w *want) eligible(l *Ledger, i int) bool {
+	n := &l.host.Nodes[i]
+	if n.Apart() && (w.dramFirst || n.OfGPU()) && !w.asked.Has(n.ID) {
+		return false
+	}
 	return w.Nodes.Empty() || w.Nodes.Has(l.nodes[i].id)
 }
 

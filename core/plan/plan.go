@@ -123,6 +123,7 @@ type Target struct {
 	Device    string             `json:"device,omitempty"`    // interrupt or queue, as the path of its setting
 	Host      string             `json:"host,omitempty"`      // setting of the host itself, as its path
 	Processes []workload.Process `json:"processes,omitempty"` // processes whose threads or pages are meant
+	Stays     topology.NodeSet   `json:"stays,omitzero"`      // of move-pages: nodes whose memory stays where it is, because the kernel or a GPU's driver put it there
 	AskedFor  topology.NodeSet   `json:"asked_for,omitzero"`  // of move-pages: only memory for which the process asked for this node is meant; empty for all
 }
 

@@ -43,6 +43,7 @@ func Capture(fsys fs.FS) ([]Leaf, error) {
 	for _, n := range host.Nodes {
 		c.node(n.ID)
 	}
+	c.memory(host)
 	c.files("proc", "meminfo")
 	if _, ok := c.leaves[nodePath(host.Nodes[0].ID, "meminfo")]; !ok {
 		c.hugePages("sys/kernel/mm/hugepages")
@@ -123,6 +124,85 @@ func (c *capture) node(id NodeID) {
 			if _, ok := cutNumber(e.Name(), "node"); ok {
 				c.add(Leaf{Name: initiators + "/" + e.Name(), Link: "../../../" + e.Name()})
 			}
+		}
+	}
+}
+
+// memory takes the kernel's tiers, and what is behind the memory of nodes without CPUs.
+func (c *capture) memory(host *Host) {
+	c.files("sys/kernel/mm/numa", "demotion_enabled")
+	c.files("proc/sys/kernel", "numa_balancing")
+	t := &tree{fsys: c.fsys}
+	tiers, _ := t.names(tierDir)
+	for _, name := range tiers[:min(len(tiers), maxTiers)] {
+		if _, ok := cutNumber(name, "memory_tier"); ok {
+			c.files(tierDir+"/"+name, "nodelist")
+		}
+	}
+	if !slices.ContainsFunc(host.Nodes, func(n Node) bool { return n.Kind == Special }) {
+		return
+	}
+	c.gpus(t)
+	c.dax(t)
+	c.regions(t, host)
+}
+
+// gpus takes the nodes that NVIDIA's driver names; the rest of the file is addresses.
+func (c *capture) gpus(t *tree) {
+	for node, all := range t.nvidiaNodes() {
+		for _, e := range all {
+			pci := e.text[strings.LastIndexByte(e.text, ' ')+1:]
+			c.add(Leaf{Name: nvidiaDir + "/" + pci + "/numa_status", Data: fmt.Appendf(nil, "Node: %d\n", node)})
+		}
+	}
+}
+
+// dax takes DAX devices with the node of each and, of the path of each, what names a bus or a PCI function.
+func (c *capture) dax(t *tree) {
+	names, _ := t.names(daxDir)
+	for _, name := range names[:min(len(names), maxDax)] {
+		target, err := fs.ReadLink(c.fsys, daxDir+"/"+name)
+		node, ok := t.optional("devices", daxDir+"/"+name+"/target_node")
+		if err != nil || !ok || !isDax(name) {
+			continue
+		}
+		var kept []string
+		for part := range strings.SplitSeq(target, "/") {
+			_, nvdimm := cutNumber(part, "ndbus")
+			_, region := cutNumber(part, "dax_region")
+			if nvdimm || region || isPCIAddress(part) || part == "ACPI0017:00" {
+				kept = append(kept, part)
+			}
+		}
+		home := path.Join(append(append([]string{"sys/devices"}, kept...), name)...)
+		c.add(Leaf{Name: home + "/target_node", Data: []byte(node + "\n")})
+		c.add(Leaf{Name: daxDir + "/" + name, Link: "../../../" + strings.TrimPrefix(home, "sys/")})
+		for _, part := range kept {
+			if isPCIAddress(part) {
+				c.files(pciDir+"/"+part, "class")
+			}
+		}
+	}
+}
+
+// regions takes the lines of the resource map that say of what memory is made, and the first memory block of each
+// node without CPUs.
+func (c *capture) regions(t *tree, host *Host) {
+	var lines []byte
+	for _, r := range t.regions() {
+		lines = fmt.Appendf(lines, "%x-%x : %s\n", r.from, r.to, r.name)
+	}
+	if lines == nil {
+		return
+	}
+	c.add(Leaf{Name: "proc/iomem", Data: lines})
+	c.files(blockDir, "block_size_bytes")
+	for _, n := range host.Nodes {
+		dir := nodeDir + "/" + nodeName(n.ID)
+		blocks, err := numbered[NodeID](t, dir, "memory")
+		if n.Kind == Special && err == nil && !blocks.Empty() {
+			block := "memory" + strconv.Itoa(int(blocks.Min()))
+			c.add(Leaf{Name: dir + "/" + block, Link: "../../memory/" + block})
 		}
 	}
 }

@@ -60,6 +60,11 @@ func fakeTree(h *Host) fstest.MapFS {
 		}
 	}
 	put(nodeDir+"/online", "%s", ids)
+	put("sys/kernel/mm/numa/demotion_enabled", "%v", h.Tiering.Demotion)
+	put("proc/sys/kernel/numa_balancing", "%d", 1+2*btoi(h.Tiering.Promotion))
+	for _, tier := range h.Tiering.Tiers {
+		put(fmt.Sprintf("%s/memory_tier%d/nodelist", tierDir, tier.ID), "%s", tier.Nodes)
+	}
 	put(nodeDir+"/possible", "0-%d", ids.Max())
 	for _, d := range h.Devices {
 		fakeDevice(put, link, d)
@@ -158,6 +163,7 @@ func anyHost(t *rapid.T) *Host {
 	h.AllowedMems = anySubset(t, withMemory)
 	h.Distances = anyDistances(t, len(h.Nodes))
 	h.Devices = anyDevices(t, h.Nodes)
+	h.Tiering = anyTiering(t, h.Nodes)
 	return h
 }
 
@@ -165,6 +171,30 @@ func upTo(n int) []int {
 	out := make([]int, n)
 	for i := range out {
 		out[i] = i
+	}
+	return out
+}
+
+// anyTiering puts each node with memory into one of some tiers.
+func anyTiering(t *rapid.T, nodes []Node) (out Tiering) {
+	out.Demotion = rapid.Bool().Draw(t, "demotion")
+	out.Promotion = rapid.Bool().Draw(t, "promotion")
+	byID := map[int]NodeSet{}
+	for _, n := range nodes {
+		if n.Memory > 0 {
+			id := rapid.SampledFrom([]int{2, 4, 22}).Draw(t, "tier")
+			tier := byID[id]
+			tier.Add(n.ID)
+			byID[id] = tier
+		}
+	}
+	if len(byID) < 2 && !out.Demotion && !out.Promotion {
+		return out
+	}
+	for _, id := range []int{2, 4, 22} {
+		if nodes := byID[id]; !nodes.Empty() {
+			out.Tiers = append(out.Tiers, Tier{id, nodes})
+		}
 	}
 	return out
 }

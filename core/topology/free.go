@@ -5,7 +5,7 @@ import (
 	"io/fs"
 )
 
-// ReadFree returns host with its free memory and huge pages as they stand now.
+// ReadFree returns host with its free memory, huge pages and tiers as they stand now.
 // host itself stays as it is; the two share what does not change. When CPUs or
 // nodes have come or gone since host was read, everything is read anew, and
 // Measured is kept if the nodes are the same.
@@ -20,6 +20,7 @@ func ReadFree(fsys fs.FS, host *Host) (*Host, error) {
 	}
 	fresh := *host
 	fresh.Nodes = append([]Node(nil), host.Nodes...)
+	fresh.Tiering = t.readTiering()
 	for i := range fresh.Nodes {
 		n := &fresh.Nodes[i]
 		was := n.Memory
@@ -48,6 +49,7 @@ func rereadAll(fsys fs.FS, host *Host) (*Host, error) {
 	}
 	if host.Measured != nil && sameNodes(fresh.Nodes, host.Nodes) {
 		fresh.Measured = host.Measured
+		SettleTypes(fresh)
 	}
 	return fresh, nil
 }

@@ -28,9 +28,12 @@ type Host struct {
 	AllowedMems NodeSet     // nodes this process may take memory from; all with memory when not confined
 	Distances   Matrix      // SLIT, rows and columns in the order of Nodes
 	HMAT        [][]float64 // the firmware's read latency in ns, from the row's CPUs to the column's memory; 0 unknown, nil without
-	Measured    *Measured   // from `homenode probe`, nil when it never ran
-	Devices     []Device    // PCI devices that matter for placing, by PCI address, then name
-	Notes       []Note      // what is odd about the source, for people
+	// HMATBandwidth is the firmware's read bandwidth in MB/s, likewise; nil where HMAT is.
+	HMATBandwidth [][]float64
+	Tiering       Tiering   // what the kernel does with tiers of memory
+	Measured      *Measured // from `homenode probe`, nil when it never ran
+	Devices       []Device  // PCI devices that matter for placing, by PCI address, then name
+	Notes         []Note    // what is odd about the source, for people
 }
 
 // Node is one NUMA node.
@@ -45,6 +48,8 @@ type Node struct {
 	Reclaimable KiB
 	HugePages   []HugePool // rising by size
 	Kind        MemoryKind
+	Type        MemoryType // of a node without CPUs, what its memory is made of; "" unknown, and DRAM where there are CPUs
+	Evidence    []string   // how Type is known, strongest first
 }
 
 // MemoryKind tells ordinary memory from slower or special tiers.

@@ -17,31 +17,44 @@ const maxJSON = 16 << 20
 // What is unknown is null. Sets are in list format.
 type (
 	hostJSON struct {
-		Schema    string        `json:"schema"`
-		CPU       string        `json:"cpu,omitempty"`             // CPU model; absent when unknown
-		Nodes     []nodeJSON    `json:"nodes"`                     // NUMA nodes, by rising ID
-		Packages  []packageJSON `json:"packages"`                  // packages (sockets), by rising ID
-		Cores     []coreJSON    `json:"cores"`                     // physical cores with their hardware threads
-		LLCs      []llcJSON     `json:"llcs"`                      // last-level caches
-		Distances [][]*int64    `json:"distances" null:"list"`     // SLIT distances in the order of nodes, local is 10; null unknown
-		Online    *string       `json:"online_cpus"`               // CPUs that are online, in list format; null unknown
-		Offline   string        `json:"offline_cpus"`              // CPUs that are offline, in list format
-		Allowed   *string       `json:"allowed_cpus"`              // CPUs that homenode itself may use, in list format; null unknown
-		Mems      *string       `json:"allowed_mems"`              // nodes that homenode itself may use, in list format; null unknown
-		HMAT      [][]*float64  `json:"hmat_latency_ns,omitempty"` // read latency by the HMAT in the order of nodes, ns; null unknown
-		Measured  *measuredJSON `json:"measured"`                  // what probe measured; null when nothing was
-		Devices   []deviceJSON  `json:"devices"`                   // PCI devices whose place is known
-		Notes     []noteJSON    `json:"notes"`                     // what the kernel does not tell, a note each
+		Schema        string        `json:"schema"`
+		CPU           string        `json:"cpu,omitempty"`                 // CPU model; absent when unknown
+		Nodes         []nodeJSON    `json:"nodes"`                         // NUMA nodes, by rising ID
+		Packages      []packageJSON `json:"packages"`                      // packages (sockets), by rising ID
+		Cores         []coreJSON    `json:"cores"`                         // physical cores with their hardware threads
+		LLCs          []llcJSON     `json:"llcs"`                          // last-level caches
+		Distances     [][]*int64    `json:"distances" null:"list"`         // SLIT distances in the order of nodes, local is 10; null unknown
+		Online        *string       `json:"online_cpus"`                   // CPUs that are online, in list format; null unknown
+		Offline       string        `json:"offline_cpus"`                  // CPUs that are offline, in list format
+		Allowed       *string       `json:"allowed_cpus"`                  // CPUs that homenode itself may use, in list format; null unknown
+		Mems          *string       `json:"allowed_mems"`                  // nodes that homenode itself may use, in list format; null unknown
+		HMAT          [][]*float64  `json:"hmat_latency_ns,omitempty"`     // read latency by the HMAT in the order of nodes, ns; null unknown
+		HMATBandwidth [][]*float64  `json:"hmat_bandwidth_mb_s,omitempty"` // read bandwidth by the HMAT in the order of nodes, MB/s; null unknown
+		Tiering       *tieringJSON  `json:"tiering,omitempty"`             // what the kernel does with tiers of memory; absent when it has one tier and moves nothing
+		Measured      *measuredJSON `json:"measured"`                      // what probe measured; null when nothing was
+		Devices       []deviceJSON  `json:"devices"`                       // PCI devices whose place is known
+		Notes         []noteJSON    `json:"notes"`                         // what the kernel does not tell, a note each
 	}
 	nodeJSON struct {
-		ID          *int64     `json:"id"`              // node ID of the kernel
-		Package     *int64     `json:"package"`         // package that it is in; null unknown
-		CPUs        string     `json:"cpus"`            // online CPUs, in list format
-		Memory      *int64     `json:"memory_kib"`      // memory in all, KiB; null unknown
-		Free        *int64     `json:"free_kib"`        // free memory, KiB; null unknown
-		Reclaimable *int64     `json:"reclaimable_kib"` // page cache and slab that the kernel can give back, KiB; null unknown
-		Kind        string     `json:"kind"`            // kind of memory: dram, special or none
-		HugePages   []poolJSON `json:"hugepages"`       // pools of huge pages, by size
+		ID          *int64     `json:"id"`                        // node ID of the kernel
+		Package     *int64     `json:"package"`                   // package that it is in; null unknown
+		CPUs        string     `json:"cpus"`                      // online CPUs, in list format
+		Memory      *int64     `json:"memory_kib"`                // memory in all, KiB; null unknown
+		Free        *int64     `json:"free_kib"`                  // free memory, KiB; null unknown
+		Reclaimable *int64     `json:"reclaimable_kib"`           // page cache and slab that the kernel can give back, KiB; null unknown
+		Kind        string     `json:"kind"`                      // kind of memory: dram, special (without CPUs) or none
+		Type        string     `json:"memory_type,omitempty"`     // what the memory of a node without CPUs is made of: dram, hbm, cxl, pmem or gpu; absent when unknown
+		Evidence    []string   `json:"memory_evidence,omitempty"` // how memory_type is known, strongest first
+		HugePages   []poolJSON `json:"hugepages"`                 // pools of huge pages, by size
+	}
+	tieringJSON struct {
+		Demotion  bool       `json:"demotion"`        // whether the kernel moves cold pages to a slower tier
+		Promotion bool       `json:"promotion"`       // whether it brings hot pages back (bit 2 of kernel.numa_balancing)
+		Tiers     []tierJSON `json:"tiers,omitempty"` // the kernel's tiers, fastest first
+	}
+	tierJSON struct {
+		ID    int    `json:"tier"`  // number of the tier, higher is slower
+		Nodes string `json:"nodes"` // nodes in it, in list format
 	}
 	poolJSON struct {
 		Size  *int64 `json:"size_kib"` // size of a page, KiB
@@ -119,6 +132,12 @@ func (h *Host) WriteJSON(w io.Writer) error {
 	if j.HMAT != nil {
 		writeLines(&b, "hmat_latency_ns", j.HMAT)
 	}
+	if j.HMATBandwidth != nil {
+		writeLines(&b, "hmat_bandwidth_mb_s", j.HMATBandwidth)
+	}
+	if j.Tiering != nil {
+		writeKey(&b, "tiering", j.Tiering)
+	}
 	writeKey(&b, "measured", j.Measured)
 	writeLines(&b, "devices", j.Devices)
 	writeLines(&b, "notes", j.Notes)
@@ -185,7 +204,7 @@ func (h *Host) toJSON() hostJSON {
 		j.Nodes = append(j.Nodes, nodeJSON{
 			ID: known(n.ID), Package: known(n.Package), CPUs: n.CPUs.String(),
 			Memory: known(n.Memory), Free: known(n.Free), Reclaimable: known(n.Reclaimable),
-			Kind: string(n.Kind), HugePages: pools,
+			Kind: string(n.Kind), Type: string(n.Type), Evidence: n.Evidence, HugePages: pools,
 		})
 	}
 	for _, p := range h.Packages {
@@ -205,6 +224,8 @@ func (h *Host) toJSON() hostJSON {
 		j.Distances = append(j.Distances, out)
 	}
 	j.HMAT = floatsJSON(h.HMAT)
+	j.HMATBandwidth = floatsJSON(h.HMATBandwidth)
+	j.Tiering = h.Tiering.toJSON()
 	if h.Measured != nil {
 		j.Measured = &measuredJSON{floatsJSON(h.Measured.LatencyNs), floatsJSON(h.Measured.BandwidthMiBs), string(h.Measured.Source)}
 	}
@@ -215,6 +236,17 @@ func (h *Host) toJSON() hostJSON {
 		j.Notes = append(j.Notes, noteJSON(n))
 	}
 	return j
+}
+
+func (t *Tiering) toJSON() *tieringJSON {
+	if !t.Demotion && !t.Promotion && len(t.Tiers) < 2 {
+		return nil
+	}
+	out := &tieringJSON{Demotion: t.Demotion, Promotion: t.Promotion}
+	for _, tier := range t.Tiers {
+		out.Tiers = append(out.Tiers, tierJSON{tier.ID, tier.Nodes.String()})
+	}
+	return out
 }
 
 func floatsJSON(m [][]float64) [][]*float64 {

@@ -120,6 +120,8 @@ func (w *wireReader) nodes(j *hostJSON) {
 			Reclaimable: KiB(w.number(path+".reclaimable_kib", n.Reclaimable, 0, maxAmount, None)),
 			HugePages:   w.pools(path, n.HugePages),
 			Kind:        MemoryKind(n.Kind),
+			Type:        MemoryType(n.Type),
+			Evidence:    n.Evidence,
 		}
 		if w.err != nil {
 			return
@@ -142,6 +144,9 @@ func (w *wireReader) nodes(j *hostJSON) {
 		case DRAM, Special, NoMem:
 		default:
 			w.fail(path+".kind", "is %q; give dram, special or none", clip(n.Kind))
+		}
+		if n.Type != "" && !slices.Contains(MemoryTypes, node.Type) {
+			w.fail(path+".memory_type", "is %q; give dram, hbm, cxl, pmem or gpu, or leave it out where unknown", clip(n.Type))
 		}
 		if node.Memory >= 0 && node.Free > node.Memory {
 			w.fail(path+".free_kib", "is %d, more than the node's memory of %d", node.Free, node.Memory)
@@ -361,6 +366,8 @@ func (w *wireReader) distances(j *hostJSON) {
 		w.h.Distances = m
 	}
 	w.h.HMAT = w.floats("hmat_latency_ns", j.HMAT, at)
+	w.h.HMATBandwidth = w.floats("hmat_bandwidth_mb_s", j.HMATBandwidth, at)
+	w.tiering(j.Tiering)
 	if j.Measured != nil {
 		switch Source(j.Measured.Source) {
 		case "", MeasuredNow, MeasuredBefore:
@@ -372,6 +379,25 @@ func (w *wireReader) distances(j *hostJSON) {
 			LatencyNs:     w.floats("measured.latency_ns", j.Measured.Latency, at),
 			BandwidthMiBs: w.floats("measured.bandwidth_mib_s", j.Measured.Bandwidth, at),
 		}
+	}
+}
+
+func (w *wireReader) tiering(j *tieringJSON) {
+	if j == nil {
+		return
+	}
+	t := &w.h.Tiering
+	t.Demotion, t.Promotion = j.Demotion, j.Promotion
+	for i, tier := range j.Tiers {
+		path := fmt.Sprintf("tiering.tiers[%d]", i)
+		if i >= maxTiers {
+			w.fail(path, "is one too many; give %d at most", maxTiers)
+			return
+		}
+		if i > 0 && tier.ID <= j.Tiers[i-1].ID {
+			w.fail(path+".tier", "is %d after %d; give the tiers by rising number", tier.ID, j.Tiers[i-1].ID)
+		}
+		t.Tiers = append(t.Tiers, Tier{tier.ID, wireSet[NodeID](w, path+".nodes", tier.Nodes)})
 	}
 }
 

@@ -36,9 +36,12 @@ func FromSysfs(fsys fs.FS) (*Host, error) {
 	readLLCs(t, h)
 	readCapacity(t, h)
 	h.Distances = readDistances(t, h.Nodes)
-	h.HMAT = readHMAT(t, h.Nodes)
+	h.HMAT, h.HMATBandwidth = readHMAT(t, h.Nodes)
+	h.Tiering = t.readTiering()
 	readAllowed(t, h)
 	readDevices(t, h)
+	readMemoryTypes(t, h)
+	SettleTypes(h)
 	h.Notes = t.notes
 	return h, nil
 }

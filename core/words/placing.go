@@ -46,12 +46,15 @@ var (
 	BestFit        = says("best-fit", "it is the tightest fit ({n free CPU}, {size} free), which keeps larger gaps free on other nodes")
 	BestScore      = says("best-score", "its score is {.3f}; node {} has {.3f}")
 
-	SplitOrdered   = says("split-ordered", "The order asks for {n node}.")
-	SplitTooLarge  = says("split-too-large", "No node of this host can ever hold {}, so it is split.")
-	SplitWaits     = says("split-waits", "Split over {nodes}: it waits {%} of its time for a CPU on {nodes}, and no node has {n CPU} free.")
-	SplitWider     = says("split-wider", "Split over {nodes}: it has {n vCPU}, and one node has at most {n CPU} for shared workloads.")
-	SplitMemory    = says("split-memory", "Split over {nodes}: its {size} do not fit on one node; node {} has the most free, {size}.")
-	SplitNoNode    = says("split-no-node", "No single node has {}: {list}.")
+	SplitOrdered  = says("split-ordered", "The order asks for {n node}.")
+	SplitTooLarge = says("split-too-large", "No node of this host can ever hold {}, so it is split.")
+	SplitWaits    = says("split-waits", "Split over {nodes}: it waits {%} of its time for a CPU on {nodes}, and no node has {n CPU} free.")
+	SplitWider    = says("split-wider", "Split over {nodes}: it has {n vCPU}, and one node has at most {n CPU} for shared workloads.")
+	SplitMemory   = says("split-memory", "Split over {nodes}: its {size} do not fit on one node; node {} has the most free, {size}.")
+	SplitNoNode   = says("split-no-node", "No single node has {}: {list}.")
+	// SlowShort and SlowNamed say why a node without CPUs is in a home.
+	SlowShort      = says("slow-short", "Memory without CPUs on {nodes} ({and}) is in the home because DRAM has no room for all of it.")
+	SlowNamed      = says("slow-named", "Memory without CPUs on {nodes} ({and}) is in the home because the workload's nodes name it.")
 	SplitAs        = says("split-as", "Split as {and}, an access costs {.2f} times a local one on average.")
 	SplitAsAndNext = says("split-as-and-next", "Split as {and}, an access costs {.2f} times a local one on average; the next best split, over {nodes}, comes to {.2f}.")
 
@@ -165,6 +168,9 @@ var (
 	ThreadsDivided = says("threads-divided", "It is wider than a node: each thread is kept on one node of its home ({and}), so that its memory ends up on that node.")
 	ThreadsOnNode  = says("threads-on-node", "{n thread} on node {}")
 	SamplingOn     = says("sampling-on", "The threads of {} have nodes of their own now; for at most {for} the kernel samples their accesses and moves pages to them (threads.sample).")
+	SamplingHarms  = says("sampling-harms", "NUMA balancing is not switched on to sample the threads of {}: {} (threads.sample).")
+	PassedThrough  = says("passed-through", "{} has the passed-through device {}, so its memory is pinned, and each sample would unmap memory that cannot move")
+	GuestWider     = says("guest-wider", "the guest {} ({n vCPU}, {size}) is larger than a node ({n CPU}, {size}), and each sample would unmap its memory for all vCPUs")
 	BindMemory     = says("bind-memory", "It is dedicated and has no memory policy of its own, so new pages are bound to its home, {nodes}.")
 )
 

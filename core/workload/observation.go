@@ -109,8 +109,12 @@ type Observation struct {
 	// mapped page cache, which belongs to the file and to everyone who maps it. nil
 	// means all of it.
 	Movable []NodeMemory
-	CPUs    topology.CPUSet  // CPUs it may use now
-	Mems    topology.NodeSet // nodes it may take memory from now
+	// Kernel is memory that the kernel has for it, where its cgroup tells.
+	Kernel Kernel           `json:",omitzero"`
+	CPUs   topology.CPUSet  // CPUs it may use now
+	Mems   topology.NodeSet // nodes it may take memory from now
+	// Lower is the nodes of slower memory to which the kernel moves cold pages; what lies there is local.
+	Lower topology.NodeSet `json:",omitzero"`
 	// UnevenCPUs and UnevenMems: its cgroups may not all use the same; CPUs and Mems are of
 	// all of them together.
 	UnevenCPUs bool `json:",omitzero"`
@@ -216,6 +220,14 @@ type Vhost struct {
 	Nodes   topology.NodeSet `json:",omitzero"` // where they were seen last
 }
 
+// Kernel is what the kernel has for a workload in memory that no page move takes along: it lies where it was first
+// needed. memory.numa_stat of its cgroup tells (mm/memcontrol.c, since 5.12).
+type Kernel struct {
+	PageTables   []NodeMemory `json:",omitempty"` // walked at each miss of a TLB
+	NestedTables []NodeMemory `json:",omitempty"` // of guests: from a guest's addresses to the host's
+	Stacks       []NodeMemory `json:",omitempty"` // of its threads in the kernel
+}
+
 // Same reports whether nothing that homes go by has changed from one observation to
 // another: totals (of CPU time, of what was executed), the length of the window, time slices, vhost
 // threads and what limits of its own held back are not compared.
@@ -223,7 +235,7 @@ func (o *Observation) Same(p *Observation) bool {
 	return o.CPUUse == p.CPUUse && o.Waited == p.Waited && o.WaitedFrom == p.WaitedFrom && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
 		same(o.VCPUs, p.VCPUs) && o.AskedFor.Equal(p.AskedFor) && (o.Asked == nil) == (p.Asked == nil) && slices.EqualFunc(o.Asked, p.Asked, AskedMemory.same) &&
 		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
-		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
+		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.Lower.Equal(p.Lower) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
 		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.Owner == p.Owner && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered && o.Unasked == p.Unasked &&
 		o.UnevenCPUs == p.UnevenCPUs && o.UnevenMems == p.UnevenMems && o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal &&
 		sameThreads(o.PerThread, p.PerThread) && (o.VCPUSets == nil) == (p.VCPUSets == nil) && slices.EqualFunc(o.VCPUSets, p.VCPUSets, topology.CPUSet.Equal)
@@ -251,7 +263,7 @@ func (o *Observation) LocalShare() (share float64, from Source, ok bool) {
 	if o.Accesses.From != "" {
 		return o.Accesses.Local, o.Accesses.From, true
 	}
-	share, ok = Locality(o.RanOn, o.Memory)
+	share, ok = Locality(o.RanOn, o.Memory, o.Lower)
 	return share, Residence, ok
 }
 
@@ -275,10 +287,21 @@ func On(mem []NodeMemory, nodes topology.NodeSet) topology.KiB {
 	return t
 }
 
+// NodesOf is the nodes on which some of the memory lies.
+func NodesOf(mem []NodeMemory) (nodes topology.NodeSet) {
+	for _, m := range mem {
+		if m.KiB > 0 {
+			nodes.Add(m.Node)
+		}
+	}
+	return nodes
+}
+
 // Locality is the expected share of local accesses when accesses follow CPU time
 // and touch all memory alike: the sum over nodes of (share of CPU time on the
-// node) × (share of memory on the node). It is false when either is unknown.
-func Locality(ran []NodeShare, mem []NodeMemory) (float64, bool) {
+// node) × (share of memory on the node). Memory on lower, the slower tiers to which the kernel moves cold pages of
+// every node, is local. It is false when either is unknown.
+func Locality(ran []NodeShare, mem []NodeMemory, lower topology.NodeSet) (float64, bool) {
 	total := Total(mem)
 	if total <= 0 || len(ran) == 0 {
 		return 0, false
@@ -286,7 +309,7 @@ func Locality(ran []NodeShare, mem []NodeMemory) (float64, bool) {
 	var sum float64
 	for _, r := range ran {
 		for _, m := range mem {
-			if r.Node == m.Node {
+			if r.Node == m.Node || lower.Has(m.Node) {
 				sum += r.Share * float64(m.KiB) / float64(total)
 			}
 		}

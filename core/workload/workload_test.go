@@ -23,11 +23,12 @@ func TestLocality(t *testing.T) {
 		{"interleaved over four", []NodeShare{{0, 1}}, []NodeMemory{{0, 25}, {1, 25}, {2, 25}, {3, 25}}, 0.25, true},
 		{"wide over two", []NodeShare{{0, 0.5}, {1, 0.5}}, []NodeMemory{{0, 50}, {1, 50}}, 0.5, true},
 		{"three to one", []NodeShare{{0, 0.75}, {1, 0.25}}, []NodeMemory{{0, 75}, {1, 25}}, 0.625, true},
+		{"a slower tier", []NodeShare{{0, 1}}, []NodeMemory{{0, 50}, {1, 25}, {9, 25}}, 0.75, true},
 		{"no memory", []NodeShare{{0, 1}}, nil, 0, false},
 		{"never ran", nil, []NodeMemory{{0, 1}}, 0, false},
 	}
 	for _, tt := range tests {
-		got, ok := Locality(tt.ran, tt.mem)
+		got, ok := Locality(tt.ran, tt.mem, topology.Nodes(9))
 		if ok != tt.ok || math.Abs(got-tt.want) > 1e-12 {
 			t.Errorf("%s: %v, %v; want %v, %v", tt.name, got, ok, tt.want, tt.ok)
 		}
@@ -49,7 +50,7 @@ func TestLocalityProperties(t *testing.T) {
 			ran = append(ran, NodeShare{topology.NodeID(i), share})
 			mem = append(mem, NodeMemory{topology.NodeID(i), topology.KiB(rapid.IntRange(0, 1<<30).Draw(t, "KiB"))})
 		}
-		got, ok := Locality(ran, mem)
+		got, ok := Locality(ran, mem, topology.NodeSet{})
 		if ok != (Total(mem) > 0) {
 			t.Fatalf("known %v with %d KiB", ok, Total(mem))
 		}
@@ -63,7 +64,7 @@ func TestLocalityProperties(t *testing.T) {
 				best = r
 			}
 		}
-		moved, _ := Locality(ran, []NodeMemory{{best.Node, Total(mem)}})
+		moved, _ := Locality(ran, []NodeMemory{{best.Node, Total(mem)}}, topology.NodeSet{})
 		if ok && moved < got-1e-9 {
 			t.Fatalf("moving to the busiest node: %v, before %v", moved, got)
 		}

@@ -106,6 +106,23 @@ func TestNUMAStat(t *testing.T) {
 	}
 }
 
+// TestKernelMemory: page tables and kernel stacks by node come with the memory of a cgroup, and are in no sum of it.
+func TestKernelMemory(t *testing.T) {
+	var s numaStat
+	text := "anon N0=4096\nkernel_stack N0=16384 N1=0\npagetables N0=1052672 N1=4096\nsec_pagetables N0=0 N1=8192\n"
+	if !parseNUMAStat([]byte(text), &s) {
+		t.Fatal("not read")
+	}
+	want := workload.Kernel{PageTables: []workload.NodeMemory{{Node: 0, KiB: 1028}, {Node: 1, KiB: 4}}, NestedTables: []workload.NodeMemory{{Node: 1, KiB: 8}}, Stacks: []workload.NodeMemory{{Node: 0, KiB: 16}}}
+	if d := cmp.Diff(want, s.kernel()); d != "" || !slices.Equal(s.resident(), byNode{4}) {
+		t.Errorf("%s, resident %v", d, s.resident())
+	}
+	parseNUMAStat([]byte("anon N0=4096\n"), &s) // a kernel before 5.12
+	if d := cmp.Diff(workload.Kernel{}, s.kernel()); d != "" {
+		t.Error(d)
+	}
+}
+
 // Memory by node is scaled down in proportion, never up.
 func TestScaled(t *testing.T) {
 	for _, tt := range []struct {

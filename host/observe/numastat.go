@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
 )
 
@@ -15,6 +16,15 @@ type numaStat struct {
 	anon   byNode // anonymous, swap cache too
 	mapped byNode // page cache that some process has mapped, shmem too
 	shmem  byNode // tmpfs, memfd, System V
+
+	tables byNode // page tables
+	nested byNode // second-level page tables, of guests
+	stacks byNode // kernel stacks of threads
+}
+
+// kernel is the memory that the kernel has for the workload, and that no page move takes along.
+func (s *numaStat) kernel() workload.Kernel {
+	return workload.Kernel{PageTables: s.tables.list(), NestedTables: s.nested.list(), Stacks: s.stacks.list()}
 }
 
 // resident is the memory on each node that belongs to the workload: page cache
@@ -35,6 +45,9 @@ func parseNUMAStat(b []byte, into *numaStat) bool {
 	into.anon = into.anon[:0]
 	into.mapped = into.mapped[:0]
 	into.shmem = into.shmem[:0]
+	into.tables = into.tables[:0]
+	into.nested = into.nested[:0]
+	into.stacks = into.stacks[:0]
 	found := false
 	for len(b) > 0 {
 		line := b
@@ -55,6 +68,12 @@ func parseNUMAStat(b []byte, into *numaStat) bool {
 			to = &into.mapped
 		case "shmem":
 			to = &into.shmem
+		case "pagetables":
+			to = &into.tables
+		case "sec_pagetables":
+			to = &into.nested
+		case "kernel_stack":
+			to = &into.stacks
 		default:
 			continue
 		}

@@ -45,6 +45,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		Movable:   mem.held.list(),
 		CPUs:      cpus,
 		Mems:      o.memsOf(w),
+		Lower:     o.lower,
 		OwnPolicy: policyOf(w),
 		VCPUs:     w.vcpus,
 		Asked:     askedOf(w),
@@ -54,6 +55,9 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		PerThread: w.wide.threads,
 
 		MemoryUnread: o.unread(w),
+	}
+	if w.kind == workload.InCgroup && w.leaf.hasStat {
+		obs.Kernel = w.leaf.stat.kernel()
 	}
 	if w.kind == workload.InCgroup {
 		obs.Waited = w.leaf.waited

@@ -90,7 +90,8 @@ type Observer struct {
 	began    atomic.Int64 // of the look that has the turn, Unix nanoseconds
 	with     control.Attention
 	host     *topology.Host
-	nodeOf   []int // by CPU; -1 when unknown
+	lower    topology.NodeSet // of it, to which the kernel demotes
+	nodeOf   []int            // by CPU; -1 when unknown
 	top      string
 	topKnown bool
 	look     uint64
@@ -391,6 +392,7 @@ func (o *Observer) readHost() error {
 	} else {
 		o.host = h
 	}
+	o.lower = o.host.Lower()
 	if before == nil || !before.Online.Equal(o.host.Online) || len(before.Nodes) != len(o.host.Nodes) {
 		o.nodeOf = o.nodeOf[:0]
 		for _, n := range o.host.Nodes {

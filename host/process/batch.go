@@ -61,7 +61,7 @@ func (j *job) process(ctx context.Context, t *target) error {
 	defer pm.close()
 	for i := range t.ranges {
 		r := &t.ranges[i]
-		if r.kind == left || r.off(j.home) == 0 {
+		if r.kind == left || r.off(j.fine) == 0 {
 			continue
 		}
 		if err := j.memRange(ctx, t, r, pm); err != nil {
@@ -98,7 +98,7 @@ func (j *job) memRange(ctx context.Context, t *target, r *memRange, pm *pagemap)
 		}
 		// In a range that is mostly empty the rest need not be looked at once all
 		// that was off home has been met.
-		if seen += off; seen >= r.off(j.home) && r.total()*8 < int64(r.end-r.start) {
+		if seen += off; seen >= r.off(j.fine) && r.total()*8 < int64(r.end-r.start) {
 			return nil
 		}
 		start = end
@@ -162,7 +162,7 @@ func (j *job) find(t *target, r *memRange, pm *pagemap, start, end, step uintptr
 
 // strays reports whether a status is a node off home.
 func (j *job) strays(status int32) bool {
-	return status >= 0 && !j.home.Has(topology.NodeID(status))
+	return status >= 0 && !j.fine.Has(topology.NodeID(status))
 }
 
 func allEqual(s []int32) bool {

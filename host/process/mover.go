@@ -126,7 +126,7 @@ func (m *Mover) Move(ctx context.Context, step plan.Step, progress func(plan.Mov
 	if progress == nil {
 		progress = func(plan.Move) {}
 	}
-	j := &job{Mover: m, home: home, step: step, progress: progress, silent: map[int]bool{}, owners: map[int]workload.Owner{}, why: map[why]int64{}, busy: map[int]int64{}, refusedPages: pageSet{},
+	j := &job{Mover: m, home: home, fine: home.Union(step.Target.Stays), step: step, progress: progress, silent: map[int]bool{}, owners: map[int]workload.Owner{}, why: map[why]int64{}, busy: map[int]int64{}, refusedPages: pageSet{},
 		members: map[int]workload.Process{}, run: run{node: topology.None},
 		record: plan.Move{Workload: step.Workload, Home: home.String(), Planned: step.Bytes, Started: m.o.Clock.Now(), State: "running"}}
 	for _, p := range step.Target.Processes {
@@ -160,6 +160,7 @@ type job struct {
 	*Mover
 	step     plan.Step
 	home     topology.NodeSet
+	fine     topology.NodeSet // nodes whose pages are not moved: the home, and what the step says stays
 	progress func(plan.Move)
 	record   plan.Move
 	shares   *shares
@@ -193,6 +194,7 @@ func (j *job) all(ctx context.Context) error {
 	if j.record.Planned == 0 {
 		j.record.Planned = now.off
 	}
+	maps.DeleteFunc(now.on, func(n topology.NodeID, _ int64) bool { return j.step.Target.Stays.Has(n) })
 	j.shares = newShares(j.step, j.home, now.on)
 	for i := range targets {
 		if err := j.process(ctx, &targets[i]); err != nil && !isGone(err) && !j.isSilent(targets[i].PID, err) {
@@ -278,7 +280,7 @@ func (j *job) survey(ctx context.Context) (survey, []target, error) {
 		}
 		ranges = meant(ranges, j.step.Target.AskedFor)
 		targets = append(targets, target{p, ranges})
-		s.add(ranges, j.home, seen)
+		s.add(ranges, j.fine, seen)
 	}
 	if len(targets) == 0 {
 		if err := j.silence(); err != nil {
@@ -348,7 +350,7 @@ func (j *job) sweep(ctx context.Context, of []workload.Process) error {
 			return err
 		}
 		err := j.ask(p, j.wait, func() error {
-			_, err := j.kernel.MigratePages(p.PID, nodes.Minus(j.home), j.home)
+			_, err := j.kernel.MigratePages(p.PID, nodes.Minus(j.fine), j.home)
 			return err
 		})
 		if err != nil && !isGone(err) && !j.isSilent(p.PID, err) {

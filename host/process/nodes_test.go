@@ -201,7 +201,7 @@ func TestNodesPinnedPages(t *testing.T) {
 	}
 	self := realStep(t, plan.MovePages, os.Getpid(), fmt.Sprint(nodes[0]))
 	m := NewMover(MoverOptions{Bandwidth: -1})
-	j := &job{Mover: m, home: topology.Nodes(nodes[0]), step: self, progress: func(plan.Move) {}, why: map[why]int64{}, busy: map[int]int64{},
+	j := &job{Mover: m, home: topology.Nodes(nodes[0]), fine: topology.Nodes(nodes[0]), step: self, progress: func(plan.Move) {}, why: map[why]int64{}, busy: map[int]int64{},
 		refusedPages: pageSet{}, run: run{node: topology.None},
 		members: map[int]workload.Process{os.Getpid(): self.Target.Processes[0]}}
 	j.shares = newShares(self, j.home, map[topology.NodeID]int64{nodes[1]: pages * basePage})

@@ -13,14 +13,15 @@ const GiB = topology.KiB(1 << 20)
 
 // Draw builds a host from a drawing, one node a line:
 //
-//	ID  CPUS     MEMORY  DISTANCES…  [llc=N] [dev=NAME] [huge=SIZExPAGES] [offline=CPUS]
+//	ID  CPUS     MEMORY  DISTANCES…  [llc=N] [dev=NAME] [huge=SIZExPAGES] [offline=CPUS] [type=cxl]
 //	0   0-3|8-11 16G     10 21       llc=2
 //	1   4-7|-    16G     21 10
 //
 // CPUS are threads of cores: the k-th CPU of each part after "|" is a sibling of
 // the k-th of the first; "-" alone is no CPU. llc=N makes a last-level cache of
 // every N cores; a node is one cache otherwise. A distance "?" is unknown. A
-// memory of "?" is unknown.
+// memory of "?" is unknown. type= is what the memory is made of; without it a node without CPUs gets the type
+// that its distances speak for.
 func Draw(drawing string) *topology.Host {
 	h := &topology.Host{}
 	for line := range strings.Lines(drawing) {
@@ -34,6 +35,7 @@ func Draw(drawing string) *topology.Host {
 		}
 	}
 	h.Allowed = h.Online.Clone()
+	topology.SettleTypes(h)
 	return h
 }
 
@@ -74,6 +76,8 @@ func drawNode(h *topology.Host, f []string) {
 			size, pages, _ := strings.Cut(value, "x")
 			p := int64(number(pages))
 			n.HugePages = append(n.HugePages, topology.HugePool{Size: memory(size), Total: p, Free: p})
+		case "type":
+			n.Type = topology.MemoryType(value)
 		case "offline":
 			h.Offline = h.Offline.Union(cpus(value))
 		case "?":

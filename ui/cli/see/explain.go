@@ -123,6 +123,10 @@ func printExplanation(w io.Writer, p view.Paint, x api.Explanation, candidates i
 	}
 	fmt.Fprintln(w, p.Bold(name)+between+what)
 	fmt.Fprintf(w, "  now    %s; memory %s; locality %s%s\n", words.CPUs(cli.OrDash(wl.CPUSet)), byNode(wl.MemoryByNode, wl.MemoryKiB), cli.Percent(wl.Locality), from(wl))
+	if text := byType(wl.MemoryByType); text != "" {
+		fmt.Fprintf(w, "  types  %s\n", text)
+	}
+	printKernel(w, wl)
 	if wl.Home != "" {
 		fmt.Fprintf(w, "  plan   %s, %s; locality %s\n", words.Nodes(wl.Home), words.CPUs(wl.CPUSetPlanned), cli.Percent(wl.LocalityExpected))
 	}
@@ -275,6 +279,78 @@ func byNode(mem []api.NodeKiB, total int64) string {
 		return "unknown"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// printKernel says where page tables and kernel stacks lie, which no page move takes along.
+func printKernel(w io.Writer, wl api.Workload) {
+	k := wl.Kernel
+	if k == nil {
+		return
+	}
+	home, _ := topology.ParseNodeSet(wl.Home)
+	away := int64(0)
+	line := func(what string, mem []api.NodeKiB) string {
+		total, parts := int64(0), []string{}
+		for _, m := range mem {
+			total += m.KiB
+			parts = append(parts, fmt.Sprintf("%s on node %d", cli.KiB(m.KiB), m.Node))
+			if what != "kernel stacks" && !home.Has(m.Node) {
+				away += m.KiB
+			}
+		}
+		if total == 0 {
+			return ""
+		}
+		return what + " " + strings.Join(parts, ", ")
+	}
+	var lines []string
+	for _, text := range []string{line("page tables", k.PageTables), line("second-level page tables", k.NestedTables), line("kernel stacks", k.Stacks)} {
+		if text != "" {
+			lines = append(lines, text)
+		}
+	}
+	if len(lines) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "  kernel %s\n", strings.Join(lines, "; "))
+	if home.Empty() || away < leastAway {
+		return
+	}
+	fmt.Fprintf(w, "         %s of page tables lie off its home. No page move takes them along, and page walks are in no locality.\n", cli.KiB(away))
+	fmt.Fprintf(w, "         A restart at home allocates them there.\n")
+}
+
+// leastAway is the page tables off home, KiB, from which explain says what helps: those of 512 MiB in small pages.
+const leastAway = 1024
+
+// byType is the share of each type of memory, and what of it the kernel moved there.
+func byType(mem []api.TypeKiB) string {
+	total := int64(0)
+	for _, m := range mem {
+		total += m.KiB
+	}
+	var parts []string
+	for _, m := range mem {
+		text := fmt.Sprintf("%s %.1f %%", TypeName(m.Type), 100*float64(m.KiB)/float64(max(1, total)))
+		if m.Demoted {
+			text += " (the kernel moves cold pages there; they count as local and stay)"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// TypeName is what a type of memory is called.
+func TypeName(of string) string {
+	switch of {
+	case string(topology.Special):
+		return "memory without CPUs"
+	case string(topology.TypePMEM):
+		return "persistent memory"
+	case string(topology.TypeGPU):
+		return "GPU memory"
+	}
+	return strings.ToUpper(of)
 }
 
 // printDistances names the source of each distance that was gone by.

@@ -2,6 +2,7 @@ package see
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,6 +24,39 @@ func explained(x api.Explanation) []string {
 		lines[i] = strings.Join(strings.Fields(lines[i]), " ")
 	}
 	return lines
+}
+
+// TestExplainShowsTypes: memory by type has a line of its own, and says what the kernel moved there.
+func TestExplainShowsTypes(t *testing.T) {
+	x := api.Explanation{Workload: api.Workload{ID: "/db", Class: workload.Shared, State: "at home", MemoryKiB: 100,
+		MemoryByType: []api.TypeKiB{{Type: "dram", KiB: 86}, {Type: "cxl", KiB: 13, Demoted: true}, {Type: "special", KiB: 1}}}}
+	want := "types DRAM 86.0 %, CXL 13.0 % (the kernel moves cold pages there; they count as local and stay), memory without CPUs 1.0 %"
+	if got := explained(x); !slices.Contains(got, want) {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestExplainShowsKernelMemory: page tables by node, and what helps where they lie off home.
+func TestExplainShowsKernelMemory(t *testing.T) {
+	x := api.Explanation{Workload: api.Workload{ID: "/db", Class: workload.Shared, State: "at home", Home: "1",
+		Kernel: &api.KernelMemory{PageTables: []api.NodeKiB{{Node: 0, KiB: 1028}, {Node: 1, KiB: 8}}, Stacks: []api.NodeKiB{{Node: 0, KiB: 64}}}}}
+	off := "1 MiB of page tables lie off its home. No page move takes them along, and page walks are in no locality."
+	got := explained(x)
+	for _, want := range []string{"kernel page tables 1 MiB on node 0, 8 KiB on node 1; kernel stacks 64 KiB on node 0", off, "A restart at home allocates them there."} {
+		if !slices.Contains(got, want) {
+			t.Errorf("%q is not in %q", want, got)
+		}
+	}
+	x.Workload.Home = "0"
+	if got := explained(x); slices.Contains(got, off) {
+		t.Errorf("all at home: %q", got)
+	}
+	x.Workload.Kernel = nil
+	for _, line := range explained(x) {
+		if strings.HasPrefix(line, "kernel ") {
+			t.Errorf("nothing known: %q", line)
+		}
+	}
 }
 
 func TestExplainTellsWhatIsNear(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/place"
@@ -62,6 +63,8 @@ type Bound struct {
 	Batch    *sharing.Concern
 	// Switched reports whether a trial decides on NUMA balancing now.
 	Switched bool
+	// Links is the devices that workloads have.
+	Links map[workload.ID][]scene.Link
 }
 
 // turn is one decision.
@@ -329,6 +332,13 @@ func (t *turn) sample(out *concern.Desired) {
 		return
 	}
 	due := t.unsampled(e != nil)
+	if t.Settings.Sample && len(due) > 0 {
+		if why := t.harms(); !why.None() {
+			t.Once(harmsKey, plan.Event{Kind: plan.EventStep, Workload: due[0]}, words.SamplingHarms, due[0], why)
+			return // what stands is restored
+		}
+	}
+	t.Over(harmsKey)
 	if e == nil {
 		on := slices.ContainsFunc(t.Snapshot.Sources, func(x workload.SourceStatus) bool { return x.Source == workload.Hints && x.Used })
 		if on || len(due) == 0 {

@@ -1,0 +1,39 @@
+package view
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/homenode/homenode/core/plan/plantest"
+	"github.com/homenode/homenode/core/topology"
+)
+
+// TestTiersInText: the type of memory without CPUs, how it is known, and what the kernel does with its tiers.
+func TestTiersInText(t *testing.T) {
+	h := plantest.Draw("0 0-3 16G 10 14 80\n1 - 32G 14 10 255 type=cxl\n2 - 96G 80 255 10")
+	h.Nodes[1].Evidence = []string{"dax0.0 is a CXL region"}
+	h.Tiering = topology.Tiering{Demotion: true, Tiers: []topology.Tier{{ID: 4, Nodes: topology.Nodes(0)}, {ID: 22, Nodes: topology.Nodes(1)}}}
+	text := func() string {
+		var b strings.Builder
+		TopologyText(&b, Paint{}, h)
+		return strings.Join(strings.Fields(b.String()), " ")
+	}
+	for _, want := range []string{"no CPUs, CXL", "no CPUs, GPU memory", "node1 CXL: dax0.0 is a CXL region", "node2 GPU memory: SLIT distance 80",
+		"Only a workload that names its node gets memory of a GPU.", "tiers 4: node 0; 22: node 1. The kernel moves cold pages to slower tiers, and nothing fetches them back but the kernel."} {
+		if got := text(); !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
+	h.Tiering.Promotion = true
+	if want := "The kernel moves cold pages to slower tiers and hot ones back."; !strings.Contains(text(), want) {
+		t.Error(text())
+	}
+	h.Tiering.Demotion = false
+	if want := "demotion_enabled is false"; !strings.Contains(text(), want) {
+		t.Error(text())
+	}
+	h = plantest.Draw("0 0-3 16G 10 21\n1 4-7 16G 21 10")
+	if got := text(); strings.Contains(got, "tiers") || strings.Contains(got, "without CPUs") {
+		t.Error(got)
+	}
+}
