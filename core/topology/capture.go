@@ -163,12 +163,37 @@ func (c *capture) devices(host *Host) {
 			}
 		}
 		c.add(Leaf{Name: bus, Link: "../../../" + strings.TrimPrefix(home, "sys/")})
+		c.gpu(bus, home, d.PCI)
 	}
-	for _, class := range []string{"net", "infiniband", "drm", "block", "nvme"} {
+	for _, class := range []string{"net", "infiniband", "drm", "accel", "block", "nvme"} {
 		c.links("sys/class/"+class, class, kept)
 	}
 	c.links("sys/bus/dsa/devices", "", kept)
 	c.subsystems()
+}
+
+// gpu takes what tells GPUs from other displays, and their models. UUIDs name a machine and
+// are left out.
+func (c *capture) gpu(bus, home, pci string) {
+	t := &tree{fsys: c.fsys}
+	if driver := t.driver(pci); slices.Contains(gpuDrivers, driver) {
+		c.add(Leaf{Name: home + "/driver", Link: "../../../bus/pci/drivers/" + driver})
+	}
+	if _, err := fs.ReadLink(c.fsys, bus+"/physfn"); err == nil {
+		c.add(Leaf{Name: home + "/physfn", Link: "../" + pci})
+	}
+	if !t.isGPU(pci) {
+		return
+	}
+	text, _, _ := t.read(nvidiaDir + "/" + pci + "/information")
+	model, _, minor := ParseNVIDIA(text)
+	if model != "" {
+		c.add(Leaf{Name: nvidiaDir + "/" + pci + "/information", Data: fmt.Appendf(nil, "Model: %s\nDevice Minor: %d\n", model, minor)})
+		return
+	}
+	if model = t.readGPU(pci).model; model != "" {
+		c.add(Leaf{Name: home + "/product_name", Data: []byte(model + "\n")})
+	}
 }
 
 // links takes those entries of a class folder that lead to a kept function.
@@ -227,6 +252,7 @@ func (c *capture) subsystems() {
 var kernelNames = map[string]*regexp.Regexp{
 	"net":        regexp.MustCompile(`^((eth|em|ib|wlan|wwan)\d{1,4}|(en|ib|wl|ww)[ospP]\d[0-9a-z]{0,11}|p\d+p\d+(_\d+)?)$`),
 	"infiniband": regexp.MustCompile(`^((mlx[45]_|qib|hfi1_|irdma|bnxt_re|cxgb4_|efa_|erdma_|hns_|mana_|ocrdma|qedr)\d{1,4}|(roce|ib|iw)[osp]\d[0-9a-z]{0,11})$`),
+	"accel":      regexp.MustCompile(`^accel\d+$`),
 	"drm":        regexp.MustCompile(`^card\d+$`),
 	"block":      regexp.MustCompile(`^((sd|vd|xvd|hd)[a-z]{1,4}|(sr|mmcblk)\d{1,4}|nvme\d+(c\d+)?n\d+)$`),
 	"nvme":       regexp.MustCompile(`^nvme\d+$`),
