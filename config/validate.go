@@ -148,7 +148,7 @@ func (c *Config) Suits(h *topology.Host) (odd []string, err error) {
 		for _, near := range c.Workloads[i].Near {
 			dev := near.Device
 			if dev != "" &&
-				!slices.ContainsFunc(h.Devices, func(d topology.Device) bool { return d.Name == dev || d.PCI == dev }) {
+				!slices.ContainsFunc(h.Devices, func(d topology.Device) bool { return d.Is(dev) }) {
 				odd = append(odd, fmt.Sprintf("workloads[%d].near: this host has no device %q", i, dev))
 			}
 		}

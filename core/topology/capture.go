@@ -217,9 +217,16 @@ func (c *capture) links(dir, class string, kept map[string]bool) {
 		if name = c.rename(class, name); name == "" {
 			continue
 		}
-		c.add(Leaf{Name: dir + "/" + name, Link: shortLink(target, class, name)})
+		link := shortLink(target, class, name)
+		c.add(Leaf{Name: dir + "/" + name, Link: link})
+		if number, ok := t.quiet(dir + "/" + e.Name() + "/dev"); ok && charClass[class] && isCharNumber(number) {
+			c.add(Leaf{Name: path.Join(dir, link, "dev"), Data: []byte(number + "\n")})
+		}
 	}
 }
+
+// charClass has the classes whose character devices are taken: those of GPUs.
+var charClass = map[string]bool{"drm": true, "accel": true}
 
 // subsystems takes the virtual folders that tie NVMe multipath disks to controllers.
 func (c *capture) subsystems() {
@@ -253,7 +260,7 @@ var kernelNames = map[string]*regexp.Regexp{
 	"net":        regexp.MustCompile(`^((eth|em|ib|wlan|wwan)\d{1,4}|(en|ib|wl|ww)[ospP]\d[0-9a-z]{0,11}|p\d+p\d+(_\d+)?)$`),
 	"infiniband": regexp.MustCompile(`^((mlx[45]_|qib|hfi1_|irdma|bnxt_re|cxgb4_|efa_|erdma_|hns_|mana_|ocrdma|qedr)\d{1,4}|(roce|ib|iw)[osp]\d[0-9a-z]{0,11})$`),
 	"accel":      regexp.MustCompile(`^accel\d+$`),
-	"drm":        regexp.MustCompile(`^card\d+$`),
+	"drm":        regexp.MustCompile(`^(card|renderD)\d+$`),
 	"block":      regexp.MustCompile(`^((sd|vd|xvd|hd)[a-z]{1,4}|(sr|mmcblk)\d{1,4}|nvme\d+(c\d+)?n\d+)$`),
 	"nvme":       regexp.MustCompile(`^nvme\d+$`),
 	"":           regexp.MustCompile(`^(dsa|iax)\d+$`),

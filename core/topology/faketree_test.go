@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -95,6 +96,9 @@ func fakeDevice(put func(string, string, ...any), link func(string, string), d D
 	class := map[DeviceKind]string{NIC: "net", NVMe: "block", Storage: "block", GPU: "drm", Accel: "infiniband"}[d.Kind]
 	if d.Name != d.PCI {
 		link("sys/class/"+class+"/"+d.Name, "../../"+home+"/"+class+"/"+d.Name)
+	}
+	if number, ok := strings.CutPrefix(d.Chars, "195:3 "); ok || d.Model == "" && d.Chars != "" {
+		put("sys/"+home+"/"+class+"/"+d.Name+"/dev", "%s", cmp.Or(number, d.Chars))
 	}
 	if d.Model != "" {
 		put("proc/driver/nvidia/gpus/"+d.PCI+"/information", "Model: \t\t %s\nGPU UUID: \t ???\nDevice Minor: \t 3", d.Model)
@@ -232,6 +236,10 @@ func anyDevices(t *rapid.T, nodes []Node) []Device {
 			d.GPU = fmt.Sprintf("gpu%d", gpus)
 			d.Model = rapid.SampledFrom([]string{"", "NVIDIA H100 80GB HBM3"}).Draw(t, "model")
 			gpus++
+			d.Chars = rapid.SampledFrom([]string{"", fmt.Sprintf("226:%d", i)}).Draw(t, "chars")
+			if d.Model != "" {
+				d.Chars = strings.TrimSpace("195:3 " + d.Chars)
+			}
 		}
 		out = append(out, d)
 	}

@@ -31,12 +31,47 @@ var gpuDrivers = []string{
 type gpu struct {
 	model string // as the driver writes it, else the PCI IDs
 	uuid  string // "" unknown
+	chars []string
+}
+
+// nvidiaMajor is the major number of /dev/nvidiaN (NV_MAJOR_DEVICE_NUMBER in NVIDIA's open kernel
+// modules, kernel-open/common/inc/nv-chardev-numbers.h).
+const nvidiaMajor = 195
+
+// charDevices returns the character devices of DRM and of accelerators by PCI function, as
+// "major:minor". The kernel has them in the files dev.
+func (t *tree) charDevices() map[string][]string {
+	out := map[string][]string{}
+	for _, class := range []struct{ dir, prefix string }{
+		{"sys/class/drm", "renderD"}, {"sys/class/drm", "card"}, {"sys/class/accel", "accel"},
+	} {
+		for _, name := range t.links(class.dir) {
+			if _, ok := cutNumber(name, class.prefix); !ok {
+				continue
+			}
+			pci := t.lastFunction(class.dir + "/" + name)
+			number, ok := t.quiet(class.dir + "/" + name + "/dev")
+			if ok && pci != "" && isCharNumber(number) {
+				out[pci] = append(out[pci], number)
+			}
+		}
+	}
+	return out
+}
+
+// isCharNumber reports whether a text is "major:minor" of a device: 12 and 20 bits (dev_t).
+func isCharNumber(s string) bool {
+	major, minor, _ := strings.Cut(s, ":")
+	a, err := strconv.ParseUint(major, 10, 12)
+	b, err2 := strconv.ParseUint(minor, 10, 20)
+	return err == nil && err2 == nil && fmt.Sprintf("%d:%d", a, b) == s
 }
 
 // nameGPUs gives GPUs and accelerators their names, gpu0 and up in the order of their PCI
 // addresses, as nvidia-smi and rocm-smi count them. Virtual functions get none: the
 // physical function is the GPU that a person means.
 func (t *tree) nameGPUs(h *Host) {
+	chars := t.charDevices()
 	next := 0
 	last := ""
 	for i := range h.Devices {
@@ -58,6 +93,7 @@ func (t *tree) nameGPUs(h *Host) {
 		h.Devices[at].GPU = "gpu" + strconv.Itoa(next)
 		h.Devices[at].Model = found.model
 		h.Devices[at].UUID = found.uuid
+		h.Devices[at].Chars = strings.Join(append(found.chars, chars[d.PCI]...), " ")
 		next++
 	}
 }
@@ -94,16 +130,19 @@ func (t *tree) driver(pci string) string {
 
 // readGPU reads the model and the UUID of a GPU: of NVIDIA's from the driver's information
 // file, of AMD's from product_name and unique_id (drivers/gpu/drm/amd/amdgpu/amdgpu_device.c).
-func (t *tree) readGPU(pci string) gpu {
+func (t *tree) readGPU(pci string) (g gpu) {
 	text, ok := t.optional("devices", nvidiaDir+"/"+pci+"/information")
 	if ok {
-		model, uuid, _ := ParseNVIDIA(text)
-		if model != "" {
-			return gpu{model, uuid}
+		model, uuid, minor := ParseNVIDIA(text)
+		g.uuid = uuid
+		if minor >= 0 {
+			g.chars = []string{fmt.Sprintf("%d:%d", nvidiaMajor, minor)}
+		}
+		if g.model = model; model != "" {
+			return g
 		}
 	}
 	dir := pciDir + "/" + pci
-	var g gpu
 	if name, ok := t.quiet(dir + "/product_name"); ok {
 		g.model = cleanModel(name)
 	}
@@ -176,6 +215,16 @@ func cleanModel(s string) string {
 		out = append(out, r)
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// HasChar reports whether a character device, "major:minor", is this device.
+func (d *Device) HasChar(number string) bool {
+	for own := range strings.SplitSeq(d.Chars, " ") {
+		if own == number && own != "" {
+			return true
+		}
+	}
+	return false
 }
 
 // Is reports whether a name means this device: its kernel name, its PCI address with or without

@@ -40,6 +40,8 @@ func gpuServer(t *testing.T) fstest.MapFS {
 	named("drm", "card0", "pci0000:10/0000:10:02.0/0000:16:00.0")
 	tree["proc/driver/nvidia/gpus/0000:84:00.0/information"] = &fstest.MapFile{Data: []byte(
 		"Model: \t\t NVIDIA H100 80GB HBM3\nIRQ:   \t\t 16\nGPU UUID: \t GPU-0a1b2c3d-1111-2222-3333-444455556666\nDevice Minor: \t 3\n")}
+	named("drm", "renderD131", "pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:04.0/0000:84:00.0")
+	tree["sys/devices/pci0000:80/0000:80:01.0/0000:81:00.0/0000:82:04.0/0000:84:00.0/drm/renderD131/dev"] = &fstest.MapFile{Data: []byte("226:131\n")}
 	return tree
 }
 
@@ -50,13 +52,13 @@ func TestGPUs(t *testing.T) {
 	}
 	var got []string
 	for _, g := range h.GPUs() {
-		got = append(got, fmt.Sprintf("%s %s node %d switch %s uuid %q", g.GPU, g.Title(), g.Node, g.Switch(), g.UUID))
+		got = append(got, fmt.Sprintf("%s %s node %d switch %s uuid %q chars %q", g.GPU, g.Title(), g.Node, g.Switch(), g.UUID, g.Chars))
 	}
 	want := []string{
-		`gpu0 gpu0 (10de:2330, 0000:13:00.0) node 0 switch 0000:11:00.0 uuid ""`,
-		`gpu1 gpu1 (10de:2330, 0000:14:00.0) node 0 switch 0000:11:00.0 uuid ""`,
-		`gpu2 gpu2 (10de:2330, 0000:83:00.0) node 1 switch 0000:81:00.0 uuid ""`,
-		`gpu3 gpu3 (NVIDIA H100 80GB HBM3, 0000:84:00.0) node 1 switch 0000:81:00.0 uuid "GPU-0a1b2c3d-1111-2222-3333-444455556666"`,
+		`gpu0 gpu0 (10de:2330, 0000:13:00.0) node 0 switch 0000:11:00.0 uuid "" chars ""`,
+		`gpu1 gpu1 (10de:2330, 0000:14:00.0) node 0 switch 0000:11:00.0 uuid "" chars ""`,
+		`gpu2 gpu2 (10de:2330, 0000:83:00.0) node 1 switch 0000:81:00.0 uuid "" chars ""`,
+		`gpu3 gpu3 (NVIDIA H100 80GB HBM3, 0000:84:00.0) node 1 switch 0000:81:00.0 uuid "GPU-0a1b2c3d-1111-2222-3333-444455556666" chars "195:3 226:131"`,
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got)\n%s", d)

@@ -97,6 +97,8 @@ type Device struct {
 	GPU     string // of a GPU or accelerator that work can run on: gpu0, by PCI address; else ""
 	Model   string // of a GPU, as its driver writes it, else its PCI IDs; "" unknown
 	UUID    string // of a GPU; "" unknown
+	// Chars is the character devices that are a GPU, as major:minor with blanks between them: "195:0 226:128".
+	Chars string
 }
 
 // DeviceKind says what a device is for.

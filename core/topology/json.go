@@ -1,8 +1,8 @@
 package topology
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -81,6 +81,7 @@ type (
 		GPU     string `json:"gpu,omitempty"`     // name of a GPU or accelerator: gpu0, by PCI address
 		Model   string `json:"model,omitempty"`   // model of a GPU
 		UUID    string `json:"uuid,omitempty"`    // UUID of a GPU
+		Chars   string `json:"chars,omitempty"`   // character devices of a GPU, major:minor, with blanks between them
 	}
 	peerJSON struct {
 		GPU      string `json:"gpu"`              // name of the GPU
@@ -228,7 +229,7 @@ func (h *Host) toJSON() hostJSON {
 	for _, d := range h.Devices {
 		j.Devices = append(j.Devices, deviceJSON{
 			Name: d.Name, Kind: string(d.Kind), PCI: d.PCI, Node: known(d.Node), Root: d.Root,
-			Bridges: d.Bridges, GPU: d.GPU, Model: d.Model, UUID: d.UUID,
+			Bridges: d.Bridges, GPU: d.GPU, Model: d.Model, UUID: d.UUID, Chars: d.Chars,
 		})
 	}
 	for _, n := range h.Notes {

@@ -441,7 +441,7 @@ func (w *wireReader) devices(j *hostJSON) {
 		path := fmt.Sprintf("devices[%d]", i)
 		dev := Device{
 			Name: d.Name, Kind: DeviceKind(d.Kind), PCI: d.PCI, Root: d.Root,
-			Bridges: d.Bridges, GPU: d.GPU, Model: cleanModel(d.Model), UUID: d.UUID,
+			Bridges: d.Bridges, GPU: d.GPU, Model: cleanModel(d.Model), UUID: d.UUID, Chars: d.Chars,
 			Node: NodeID(w.number(path+".node", d.Node, 0, MaxID, None)),
 		}
 		switch dev.Kind {
@@ -470,6 +470,9 @@ func (w *wireReader) devices(j *hostJSON) {
 // mostBridges bounds the bridges above a device: four switches in a row have 9.
 const mostBridges = 32
 
+// mostChars bounds the character devices of a GPU, which has one to three.
+const mostChars = 16
+
 // gpu checks what a device has of a GPU, and the bridges above it.
 func (w *wireReader) gpu(path string, d *Device) {
 	if _, ok := cutNumber(d.GPU, "gpu"); d.GPU != "" && !ok {
@@ -477,6 +480,10 @@ func (w *wireReader) gpu(path string, d *Device) {
 	}
 	if d.UUID != "" && !isUUID(d.UUID) {
 		w.fail(path+".uuid", "is %q; give letters, digits and dashes, %d at most", clip(d.UUID), mostUUID)
+	}
+	chars := strings.Fields(d.Chars)
+	if len(chars) > mostChars || strings.Join(chars, " ") != d.Chars || slices.ContainsFunc(chars, func(c string) bool { return !isCharNumber(c) }) {
+		w.fail(path+".chars", "is %q; give at most %d numbers such as 195:0 with a blank between them", clip(d.Chars), mostChars)
 	}
 	above := d.bridges()
 	bad := slices.ContainsFunc(above, func(pci string) bool { return !isPCIAddress(pci) })

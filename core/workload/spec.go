@@ -97,6 +97,7 @@ const (
 	ByBlock     LinkKind = "block"      // an open block device, or files on one
 	ByVFIO      LinkKind = "vfio"       // a device handed to it whole
 	ByNetDisk   LinkKind = "net-disk"   // a disk that a server has: Ceph, iSCSI, NBD, NFS
+	ByGPU       LinkKind = "gpu"        // a GPU or accelerator whose device file it has open
 	BySocket    LinkKind = "socket"     // a connection to a process of this host that serves its storage, network or TPM
 )
 
@@ -109,9 +110,16 @@ type Link struct {
 	Nodes    topology.NodeSet // where it is; empty when unknown
 	Evidence string           // how it is known: "tap vnet3 → br0 → eth0"
 	Vhost    bool             `json:",omitzero"` // of a tap: vhost threads serve it
+	Holders  []Holder         `json:",omitempty"` // of a GPU: the processes that have it open, rising by PID
 	// Bytes is what has gone through it so far, when Counted is true.
 	Bytes   uint64
 	Counted bool
+}
+
+// Holder is a process that has the device file of a GPU open.
+type Holder struct {
+	Process
+	Files int // descriptors of that device
 }
 
 // Attachment is what a workload is plugged into, as its manager says: a NIC or disk of a guest.
