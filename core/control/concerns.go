@@ -3,6 +3,7 @@ package control
 import (
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/concern/caches"
+	"github.com/homenode/homenode/core/control/concern/gpus"
 	"github.com/homenode/homenode/core/control/concern/interrupts"
 	"github.com/homenode/homenode/core/control/concern/nextstart"
 	"github.com/homenode/homenode/core/control/concern/scheduler"
@@ -43,7 +44,8 @@ func (s *State) concerns() []concern.Concern {
 		s.scheduler(),
 		caches.Bound{Concern: &c.cachesConcern, Batch: batch},
 		nextstart.Concern{},
-		threads.Bound{Concern: &c.threadsConcern, Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample}, Batch: batch, Switched: s.trialBalances()},
+		threads.Bound{Concern: &c.threadsConcern, Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample}, Batch: batch, Switched: s.trialBalances(), Workers: s.Workers},
+		gpus.Concern{Workers: s.Workers, Divide: s.Settings.Divide, Pace: s.Settings.Arrange.MoveBandwidth},
 		s.interrupts(),
 		swap.Concern{Never: s.Settings.NeverSwap},
 	}

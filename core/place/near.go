@@ -125,7 +125,7 @@ func (l *Ledger) pull(near []workload.Near, ceiling float64) (pull []float64, ab
 				into[i] += weight / float64(len(targets)) * nearWeight * (l.access[i*n+target] - 1)
 			}
 		}
-		if !known && !x.Learned {
+		if !known && !x.Learned && x.Device != workload.AnyGPU {
 			absent = append(absent, x)
 		}
 	}
