@@ -1,6 +1,8 @@
 package control
 
 import (
+	"maps"
+
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/concern/caches"
 	"github.com/homenode/homenode/core/control/concern/gpus"
@@ -10,6 +12,7 @@ import (
 	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/concern/swap"
 	"github.com/homenode/homenode/core/control/concern/threads"
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -23,6 +26,7 @@ type (
 	schedulerConcern  = scheduler.Concern
 	threadsConcern    = threads.Concern
 	interruptsConcern = interrupts.Concern
+	gpusConcern       = gpus.Concern
 )
 
 // Concerns is what the concerns remember. A checkpoint has their fields among those of State.
@@ -32,6 +36,7 @@ type Concerns struct {
 	schedulerConcern
 	threadsConcern
 	interruptsConcern
+	gpusConcern
 }
 
 // concerns returns all of them in the order in which they decide. A later one sees what earlier ones
@@ -45,7 +50,7 @@ func (s *State) concerns() []concern.Concern {
 		caches.Bound{Concern: &c.cachesConcern, Batch: batch},
 		nextstart.Concern{},
 		threads.Bound{Concern: &c.threadsConcern, Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample}, Batch: batch, Switched: s.trialBalances(), Workers: s.Workers},
-		gpus.Concern{Workers: s.Workers, Divide: s.Settings.Divide, Pace: s.Settings.Arrange.MoveBandwidth},
+		gpus.Bound{Concern: &c.gpusConcern, Workers: s.Workers, Divide: s.Settings.Divide, Pace: s.Settings.Arrange.MoveBandwidth},
 		s.interrupts(),
 		swap.Concern{Never: s.Settings.NeverSwap},
 	}
@@ -73,6 +78,7 @@ func newConcerns(settings *Settings, saved *Saved) Concerns {
 		sharingConcern:    sharing.New(settings.sharing(), saved.Sharing),
 		schedulerConcern:  schedulerConcern{Scheduler: scheduler.Scheduler{SchedulerState: saved.Scheduler}},
 		threadsConcern:    threads.New(),
+		gpusConcern:       gpus.New(),
 		interruptsConcern: interruptsConcern{Fixed: map[string]bool{}},
 	}
 }
@@ -133,10 +139,12 @@ type ConcernViews struct {
 	// Divided is the CPU sets that homenode has divided the threads of a workload among, by what the
 	// observer calls it.
 	Divided map[workload.ID][]topology.CPUSet
+	// WorkersBefore is what was measured of workloads before their workers were given the nodes of their GPUs.
+	WorkersBefore map[workload.ID]WorkersMeasure
 }
 
 func (s *State) showConcerns() ConcernViews {
-	v := ConcernViews{Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Devices: s.Devices}
+	v := ConcernViews{Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Devices: s.Devices, WorkersBefore: maps.Clone(s.gpusConcern.Before)}
 	for _, e := range threads.Divided(&s.Journal) {
 		for _, part := range s.Observed(e.Workload) {
 			if v.Divided == nil {
@@ -175,7 +183,10 @@ var toldOf = []string{sharing.ToldFrozen}
 func (s *Settings) readsThreads() bool { return s.Divide }
 
 // forgetGone has the concerns forget workloads that are gone.
-func (s *State) forgetGone(gone func(workload.ID) bool) { s.threadsConcern.Forget(gone) }
+func (s *State) forgetGone(gone func(workload.ID) bool) {
+	s.threadsConcern.Forget(gone)
+	s.gpusConcern.Forget(gone)
+}
 
 // Names that callers of control use for what concerns have.
 type (
@@ -190,7 +201,14 @@ type (
 	Upgraded      = scheduler.Upgraded
 	Devices       = interrupts.Devices
 	InterruptMode = interrupts.Mode
+
+	WorkersMeasure = gpus.Measure
 )
+
+// MeasureWorkers returns what is measured of the workers of a workload; false while their memory has not been read.
+func MeasureWorkers(o *workload.Observation, workers []place.Worker) (WorkersMeasure, bool) {
+	return gpus.MeasureOf(o, workers)
+}
 
 // Keys of what concerns have on disk, and the workload that stands for NUMA balancing.
 const (

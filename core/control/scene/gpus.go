@@ -55,7 +55,7 @@ func (s *Scene) byGPUs(by *Basis, spec *workload.Spec, o *workload.Observation) 
 	if auto < 0 && !slices.ContainsFunc(spec.Near, isGPU) {
 		return
 	}
-	if by.Settings.Divides {
+	if by.Settings.Spreads {
 		wide, ok := place.Beside(s.Snapshot.Host, *spec, s.Workers(o.ID))
 		if ok {
 			wide.Near = slices.DeleteFunc(slices.Clone(spec.Near), func(n workload.Near) bool { return isGPU(n) || n.Device == workload.AnyGPU })

@@ -1,10 +1,12 @@
 package gpus
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 
 	"github.com/homenode/homenode/core/control/concern"
+	"github.com/homenode/homenode/core/control/concern/threads"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -23,8 +25,25 @@ const (
 	offLeast = topology.KiB(1024)
 )
 
-// Concern decides which memory of workers moves. It remembers nothing.
+// Concern decides which memory of workers moves, and remembers how it was before.
 type Concern struct {
+	// Before is what was measured of workloads before their workers were given nodes.
+	Before map[workload.ID]Measure
+}
+
+// New returns the concern of a daemon that starts.
+func New() Concern { return Concern{Before: map[workload.ID]Measure{}} }
+
+// Measure is what is measured of the workers of a workload.
+type Measure struct {
+	Memory   float64         // share of their memory on the nodes of their GPUs, 0 to 1
+	Accesses float64         // share of the workload's accesses that are local, 0 to 1
+	From     workload.Source // what counted the accesses; "" where nothing does
+}
+
+// Bound is the concern with what it needs of others.
+type Bound struct {
+	*Concern
 	// Workers returns the processes of a workload that each have GPUs of one node.
 	Workers func(workload.ID) []place.Worker
 	Divide  bool // workers are kept on the nodes of their GPUs
@@ -32,20 +51,71 @@ type Concern struct {
 	Pace int64
 }
 
+// MeasureOf returns what is measured of workers; false while no memory of theirs has been read.
+func MeasureOf(o *workload.Observation, workers []place.Worker) (m Measure, ok bool) {
+	var all, there topology.KiB
+	for _, w := range workers {
+		memory, known := memoryOf(o, w.Process.PID)
+		if known {
+			all += workload.Total(memory)
+			there += workload.On(memory, topology.Nodes(w.Node))
+		}
+	}
+	if all == 0 {
+		return m, false
+	}
+	m.Memory = float64(there) / float64(all)
+	m.Accesses, m.From = o.Accesses.Local, o.Accesses.From
+	return m, true
+}
+
+// memoryOf returns where the memory of a process lies; false where that has not been read.
+func memoryOf(o *workload.Observation, pid int) ([]workload.NodeMemory, bool) {
+	k := slices.IndexFunc(o.PerProcess, func(x workload.ProcessMemory) bool { return x.Process == pid })
+	if k < 0 {
+		return nil, false
+	}
+	return o.PerProcess[k].Memory, true
+}
+
+// remember notes what is measured of workloads whose workers have not been given nodes yet.
+func (c Bound) remember(sc *concern.Scene) {
+	given := map[workload.ID]bool{}
+	for _, e := range threads.Divided(sc.Journal) {
+		given[e.Workload] = true
+	}
+	for i := range sc.Snapshot.Observations {
+		o := &sc.Snapshot.Observations[i]
+		if len(o.PerProcess) == 0 || given[o.ID] {
+			continue
+		}
+		m, ok := MeasureOf(o, c.Workers(o.ID))
+		if ok {
+			c.Before[o.ID] = m
+		}
+	}
+}
+
+// Forget forgets workloads that are gone.
+func (c *Concern) Forget(gone func(workload.ID) bool) {
+	maps.DeleteFunc(c.Before, func(id workload.ID, _ Measure) bool { return gone(id) })
+}
+
 // Name implements concern.Concern.
-func (Concern) Name() string { return "gpus" }
+func (Bound) Name() string { return "gpus" }
 
 // Owns implements concern.Concern.
-func (Concern) Owns(*plan.Entry) bool { return false }
+func (Bound) Owns(*plan.Entry) bool { return false }
 
 // Ended implements concern.Concern.
-func (Concern) Ended(*concern.Scene, *plan.Step, *work.Failure) bool { return false }
+func (Bound) Ended(*concern.Scene, *plan.Step, *work.Failure) bool { return false }
 
 // Decide implements concern.Concern.
-func (c Concern) Decide(sc *concern.Scene) (out concern.Desired) {
+func (c Bound) Decide(sc *concern.Scene) (out concern.Desired) {
 	if !c.Divide || !sc.Acts || sc.Between {
 		return out
 	}
+	c.remember(sc)
 	busy := map[workload.ID]bool{}
 	for i := range sc.Plan.Steps {
 		x := &sc.Plan.Steps[i]
@@ -75,7 +145,7 @@ type off struct {
 
 // move returns the desire that the memory of the workers of one node is there: of the node whose
 // workers have most elsewhere.
-func (c Concern) move(sc *concern.Scene, o *workload.Observation) (d concern.Desire, ok bool) {
+func (c Bound) move(sc *concern.Scene, o *workload.Observation) (d concern.Desire, ok bool) {
 	p := place.Of(sc.Plan.Placements, o.ID)
 	ownPolicy := o.OwnPolicy != "" && o.OwnPolicy != workload.PolicyUnknown
 	if p == nil || p.Class == workload.Batch || p.Home.Len() < 2 || ownPolicy || o.Caps.MemoryStays || o.Unanswered {
@@ -118,11 +188,11 @@ func (c Concern) move(sc *concern.Scene, o *workload.Observation) (d concern.Des
 
 // worst returns the node of a home whose workers have most memory elsewhere; nil when all have
 // theirs there.
-func (c Concern) worst(o *workload.Observation, p *workload.Placement) *off {
+func (c Bound) worst(o *workload.Observation, p *workload.Placement) *off {
 	var nodes []off
 	for _, w := range c.Workers(o.ID) {
-		k := slices.IndexFunc(o.PerProcess, func(x workload.ProcessMemory) bool { return x.Process == w.Process.PID })
-		if k < 0 || !p.Home.Has(w.Node) {
+		memory, known := memoryOf(o, w.Process.PID)
+		if !known || !p.Home.Has(w.Node) {
 			continue
 		}
 		at := slices.IndexFunc(nodes, func(x off) bool { return x.node == w.Node })
@@ -131,7 +201,6 @@ func (c Concern) worst(o *workload.Observation, p *workload.Placement) *off {
 			nodes = append(nodes, off{node: w.Node})
 		}
 		x := &nodes[at]
-		memory := o.PerProcess[k].Memory
 		x.workers = append(x.workers, w)
 		x.all += workload.Total(memory)
 		x.away += workload.Total(memory) - workload.On(memory, topology.Nodes(w.Node))
