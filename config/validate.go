@@ -147,8 +147,11 @@ func (c *Config) Suits(h *topology.Host) (odd []string, err error) {
 	for i := range c.Workloads {
 		for _, near := range c.Workloads[i].Near {
 			dev := near.Device
+			if dev == workload.AnyGPU {
+				continue
+			}
 			if dev != "" &&
-				!slices.ContainsFunc(h.Devices, func(d topology.Device) bool { return d.Name == dev || d.PCI == dev }) {
+				!slices.ContainsFunc(h.Devices, func(d topology.Device) bool { return d.Is(dev) }) {
 				odd = append(odd, fmt.Sprintf("workloads[%d].near: this host has no device %q", i, dev))
 			}
 		}

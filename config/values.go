@@ -105,7 +105,11 @@ func Written(v any) string {
 		all := make([]map[string]string, len(v))
 		for i, n := range v {
 			all[i] = map[string]string{}
-			for key, value := range map[string]string{"device": n.Device, "process": n.Process, "service": n.Service, "policy": policyOf(&n)} {
+			device, gpu := n.Device, ""
+			if device == workload.AnyGPU {
+				device, gpu = "", "auto"
+			}
+			for key, value := range map[string]string{"device": device, "gpu": gpu, "process": n.Process, "service": n.Service, "policy": policyOf(&n)} {
 				if value != "" {
 					all[i][key] = value
 				}

@@ -62,7 +62,7 @@ func (v *View) device(id workload.ID) *irq.Device {
 	}
 	for _, dev := range v.Snapshot.Host.Devices {
 		k := slices.IndexFunc(v.Devices.All, func(x irq.Device) bool { return x.PCI == dev.PCI })
-		if dev.Name == name && k >= 0 {
+		if dev.Is(name) && k >= 0 {
 			return &v.Devices.All[k]
 		}
 	}
@@ -134,7 +134,7 @@ func (v *View) users(x *irq.Device) []api.DeviceUser {
 	out := []api.DeviceUser{}
 	same := func(name string) bool {
 		return slices.ContainsFunc(v.Snapshot.Host.Devices, func(dev topology.Device) bool {
-			return dev.PCI == x.PCI && (dev.Name == name || dev.PCI == name)
+			return dev.PCI == x.PCI && dev.Is(name)
 		})
 	}
 	for i := range v.Subjects {

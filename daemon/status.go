@@ -199,6 +199,10 @@ func (v *View) withThreads(o *workload.Observation, reasons []words.Reason) []wo
 	if len(each) == 0 {
 		return reasons
 	}
+	workers := v.withWorkers(o, sets)
+	if len(workers) > 0 {
+		return append(slices.Clip(reasons), workers...)
+	}
 	return append(slices.Clip(reasons), words.Because(words.ThreadsDivided, each))
 }
 

@@ -1,14 +1,18 @@
 package control
 
 import (
+	"maps"
+
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/concern/caches"
+	"github.com/homenode/homenode/core/control/concern/gpus"
 	"github.com/homenode/homenode/core/control/concern/interrupts"
 	"github.com/homenode/homenode/core/control/concern/nextstart"
 	"github.com/homenode/homenode/core/control/concern/scheduler"
 	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/concern/swap"
 	"github.com/homenode/homenode/core/control/concern/threads"
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -22,6 +26,7 @@ type (
 	schedulerConcern  = scheduler.Concern
 	threadsConcern    = threads.Concern
 	interruptsConcern = interrupts.Concern
+	gpusConcern       = gpus.Concern
 )
 
 // Concerns is what the concerns remember. A checkpoint has their fields among those of State.
@@ -31,6 +36,7 @@ type Concerns struct {
 	schedulerConcern
 	threadsConcern
 	interruptsConcern
+	gpusConcern
 }
 
 // concerns returns all of them in the order in which they decide. A later one sees what earlier ones
@@ -43,7 +49,11 @@ func (s *State) concerns() []concern.Concern {
 		s.scheduler(),
 		caches.Bound{Concern: &c.cachesConcern, Batch: batch},
 		nextstart.Concern{},
-		threads.Bound{Concern: &c.threadsConcern, Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample}, Batch: batch, Switched: s.trialBalances(), Links: s.Links},
+		threads.Bound{
+			Concern: &c.threadsConcern, Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample}, Batch: batch,
+			Switched: s.trialBalances(), Links: s.Links, Workers: s.Workers,
+		},
+		gpus.Bound{Concern: &c.gpusConcern, Workers: s.Workers, Divide: s.Settings.Divide, Pace: s.Settings.Arrange.MoveBandwidth},
 		s.interrupts(),
 		swap.Concern{Never: s.Settings.NeverSwap},
 	}
@@ -71,6 +81,7 @@ func newConcerns(settings *Settings, saved *Saved) Concerns {
 		sharingConcern:    sharing.New(settings.sharing(), saved.Sharing),
 		schedulerConcern:  schedulerConcern{Scheduler: scheduler.Scheduler{SchedulerState: saved.Scheduler}},
 		threadsConcern:    threads.New(),
+		gpusConcern:       gpus.New(),
 		interruptsConcern: interruptsConcern{Fixed: map[string]bool{}},
 	}
 }
@@ -131,10 +142,12 @@ type ConcernViews struct {
 	// Divided is the CPU sets that homenode has divided the threads of a workload among, by what the
 	// observer calls it.
 	Divided map[workload.ID][]topology.CPUSet
+	// WorkersBefore is what was measured of workloads before their workers were given the nodes of their GPUs.
+	WorkersBefore map[workload.ID]WorkersMeasure
 }
 
 func (s *State) showConcerns() ConcernViews {
-	v := ConcernViews{Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Devices: s.Devices}
+	v := ConcernViews{Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Devices: s.Devices, WorkersBefore: maps.Clone(s.gpusConcern.Before)}
 	for _, e := range threads.Divided(&s.Journal) {
 		for _, part := range s.Observed(e.Workload) {
 			if v.Divided == nil {
@@ -173,7 +186,10 @@ var toldOf = []string{sharing.ToldFrozen}
 func (s *Settings) readsThreads() bool { return s.Divide }
 
 // forgetGone has the concerns forget workloads that are gone.
-func (s *State) forgetGone(gone func(workload.ID) bool) { s.threadsConcern.Forget(gone) }
+func (s *State) forgetGone(gone func(workload.ID) bool) {
+	s.threadsConcern.Forget(gone)
+	s.gpusConcern.Forget(gone)
+}
 
 // Names that callers of control use for what concerns have.
 type (
@@ -188,7 +204,14 @@ type (
 	Upgraded      = scheduler.Upgraded
 	Devices       = interrupts.Devices
 	InterruptMode = interrupts.Mode
+
+	WorkersMeasure = gpus.Measure
 )
+
+// MeasureWorkers returns what is measured of the workers of a workload; false while their memory has not been read.
+func MeasureWorkers(o *workload.Observation, workers []place.Worker) (WorkersMeasure, bool) {
+	return gpus.MeasureOf(o, workers)
+}
 
 // Keys of what concerns have on disk, and the workload that stands for NUMA balancing.
 const (

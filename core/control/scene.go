@@ -40,6 +40,7 @@ func (s *Settings) scene() scene.Settings {
 		Overcommit:  s.Policy.Overcommit,
 		Weighs:      s.Recognise == RecogniseApply,
 		HelpersStay: s.HelpersStay,
+		Spreads:     s.readsThreads(),
 	}
 }
 

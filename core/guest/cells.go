@@ -383,7 +383,7 @@ func (x *composition) distance(i, k int) float64 {
 func (x *composition) device(name string) int {
 	h := x.r.state.Host
 	for _, d := range h.Devices {
-		if name != "" && (d.Name == name || d.PCI == name) {
+		if name != "" && d.Is(name) {
 			return slices.IndexFunc(h.Nodes, func(n topology.Node) bool { return n.ID == d.Node })
 		}
 	}

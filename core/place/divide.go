@@ -83,6 +83,13 @@ func Divisible(threads int, divided bool) bool {
 // by where their memory is, the clearest first, as long as a part has not got its share of the
 // work, else to the part that is furthest from its share.
 func Divide(parts []Part, threads []workload.Thread, given []topology.CPUSet) []int {
+	return DivideWith(parts, threads, given, nil)
+}
+
+// DivideWith is Divide where some threads belong to a part whatever they use: own has the index
+// of the part of each thread, -1 for one that has none; nil for all. A thread that is
+// left alone has none.
+func DivideWith(parts []Part, threads []workload.Thread, given []topology.CPUSet, own []int) []int {
 	d := division{parts: parts, to: make([]int, len(threads)), load: make([]float64, len(parts)), use: make([]float64, len(parts))}
 	var whole topology.CPUSet
 	for i := range parts {
@@ -96,6 +103,8 @@ func Divide(parts []Part, threads []workload.Thread, given []topology.CPUSet) []
 		at := slices.IndexFunc(parts, func(p Part) bool { return p.CPUs.Equal(t.CPUs) })
 		ours := slices.ContainsFunc(given, t.CPUs.Equal)
 		switch {
+		case own != nil && own[i] >= 0 && (ours || whole.SubsetOf(t.CPUs)):
+			d.put(i, t, own[i])
 		case at >= 0 && ours:
 			d.put(i, t, at)
 		case ours || whole.SubsetOf(t.CPUs):
@@ -124,7 +133,7 @@ func Divide(parts []Part, threads []workload.Thread, given []topology.CPUSet) []
 		}
 	}
 	if len(free) == 0 {
-		d.relieve(threads)
+		d.relieve(threads, own)
 	}
 	return d.to
 }
@@ -174,7 +183,7 @@ func (d *division) shortest() int {
 
 // relieve lets one thread go from a part whose CPUs are all busy to one that has room: the
 // largest that leaves it no busier than the other.
-func (d *division) relieve(threads []workload.Thread) {
+func (d *division) relieve(threads []workload.Thread, own []int) {
 	busy := func(k int) float64 { return d.use[k] / float64(d.parts[k].CPUs.Len()) }
 	from, to := 0, 0
 	for k := range d.parts {
@@ -191,6 +200,9 @@ func (d *division) relieve(threads []workload.Thread) {
 	best := -1
 	for i := range threads {
 		t := &threads[i]
+		if own != nil && own[i] >= 0 {
+			continue
+		}
 		if d.to[i] != from || t.Use == 0 || (d.use[to]+t.Use)/float64(d.parts[to].CPUs.Len()) > roomyPart ||
 			d.use[to]+t.Use > d.use[from]-t.Use {
 			continue

@@ -125,7 +125,7 @@ func (l *Ledger) pull(near []workload.Near, ceiling float64) (pull []float64, ab
 				into[i] += weight / float64(len(targets)) * nearWeight * (l.access[i*n+target] - 1)
 			}
 		}
-		if !known && !x.Learned {
+		if !known && !x.Learned && x.Device != workload.AnyGPU {
 			absent = append(absent, x)
 		}
 	}
@@ -142,7 +142,7 @@ func (l *Ledger) pull(near []workload.Near, ceiling float64) (pull []float64, ab
 func (l *Ledger) targets(x *workload.Near) (at []int, known bool) {
 	for i := range l.host.Devices {
 		d := &l.host.Devices[i]
-		if x.Device == "" || (d.Name != x.Device && d.PCI != x.Device) {
+		if !d.Is(x.Device) {
 			continue
 		}
 		if target := l.index(d.Node); target >= 0 {

@@ -152,6 +152,8 @@ func (s *search) whySplit() []words.Reason {
 	best := &s.top[0]
 	var first words.Reason
 	switch lacks := s.whatLacks(); {
+	case s.w.ForGPUs:
+		first = words.Because(words.SplitForGPUs, s.w.Nodes)
 	case s.w.MinNodes > 1:
 		first = words.Because(words.SplitOrdered, s.w.MinNodes)
 	case s.w.tooLarge:

@@ -20,7 +20,7 @@ type Requirement struct {
 func (l *Ledger) Requirements(near []workload.Near) (all []Requirement, why words.Reason) {
 	for i := range near {
 		x := &near[i]
-		if !x.Required {
+		if !x.Required || x.Device == workload.AnyGPU { // no GPU has been found yet
 			continue
 		}
 		at, known := l.targets(x)

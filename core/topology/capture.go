@@ -243,12 +243,37 @@ func (c *capture) devices(host *Host) {
 			}
 		}
 		c.add(Leaf{Name: bus, Link: "../../../" + strings.TrimPrefix(home, "sys/")})
+		c.gpu(bus, home, d.PCI)
 	}
-	for _, class := range []string{"net", "infiniband", "drm", "block", "nvme"} {
+	for _, class := range []string{"net", "infiniband", "drm", "accel", "block", "nvme"} {
 		c.links("sys/class/"+class, class, kept)
 	}
 	c.links("sys/bus/dsa/devices", "", kept)
 	c.subsystems()
+}
+
+// gpu takes what tells GPUs from other displays, and their models. UUIDs name a machine and
+// are left out.
+func (c *capture) gpu(bus, home, pci string) {
+	t := &tree{fsys: c.fsys}
+	if driver := t.driver(pci); slices.Contains(gpuDrivers, driver) {
+		c.add(Leaf{Name: home + "/driver", Link: "../../../bus/pci/drivers/" + driver})
+	}
+	if _, err := fs.ReadLink(c.fsys, bus+"/physfn"); err == nil {
+		c.add(Leaf{Name: home + "/physfn", Link: "../" + pci})
+	}
+	if !t.isGPU(pci) {
+		return
+	}
+	text, _, _ := t.read(nvidiaDir + "/" + pci + "/information")
+	model, _, minor := ParseNVIDIA(text)
+	if model != "" {
+		c.add(Leaf{Name: nvidiaDir + "/" + pci + "/information", Data: fmt.Appendf(nil, "Model: %s\nDevice Minor: %d\n", model, minor)})
+		return
+	}
+	if model = t.readGPU(pci).model; model != "" {
+		c.add(Leaf{Name: home + "/product_name", Data: []byte(model + "\n")})
+	}
 }
 
 // links takes those entries of a class folder that lead to a kept function.
@@ -272,9 +297,16 @@ func (c *capture) links(dir, class string, kept map[string]bool) {
 		if name = c.rename(class, name); name == "" {
 			continue
 		}
-		c.add(Leaf{Name: dir + "/" + name, Link: shortLink(target, class, name)})
+		link := shortLink(target, class, name)
+		c.add(Leaf{Name: dir + "/" + name, Link: link})
+		if number, ok := t.quiet(dir + "/" + e.Name() + "/dev"); ok && charClass[class] && isCharNumber(number) {
+			c.add(Leaf{Name: path.Join(dir, link, "dev"), Data: []byte(number + "\n")})
+		}
 	}
 }
+
+// charClass has the classes whose character devices are taken: those of GPUs.
+var charClass = map[string]bool{"drm": true, "accel": true}
 
 // subsystems takes the virtual folders that tie NVMe multipath disks to controllers.
 func (c *capture) subsystems() {
@@ -307,7 +339,8 @@ func (c *capture) subsystems() {
 var kernelNames = map[string]*regexp.Regexp{
 	"net":        regexp.MustCompile(`^((eth|em|ib|wlan|wwan)\d{1,4}|(en|ib|wl|ww)[ospP]\d[0-9a-z]{0,11}|p\d+p\d+(_\d+)?)$`),
 	"infiniband": regexp.MustCompile(`^((mlx[45]_|qib|hfi1_|irdma|bnxt_re|cxgb4_|efa_|erdma_|hns_|mana_|ocrdma|qedr)\d{1,4}|(roce|ib|iw)[osp]\d[0-9a-z]{0,11})$`),
-	"drm":        regexp.MustCompile(`^card\d+$`),
+	"accel":      regexp.MustCompile(`^accel\d+$`),
+	"drm":        regexp.MustCompile(`^(card|renderD)\d+$`),
 	"block":      regexp.MustCompile(`^((sd|vd|xvd|hd)[a-z]{1,4}|(sr|mmcblk)\d{1,4}|nvme\d+(c\d+)?n\d+)$`),
 	"nvme":       regexp.MustCompile(`^nvme\d+$`),
 	"":           regexp.MustCompile(`^(dsa|iax)\d+$`),

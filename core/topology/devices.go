@@ -46,7 +46,7 @@ func readDevices(t *tree, h *Host) {
 		if node == None {
 			lost = append(lost, found[0].Name+why)
 		}
-		root := t.pciRoot(pci)
+		root, bridges := t.pciPath(pci)
 		for _, d := range found {
 			if d.Kind == "" {
 				d.Kind = kind
@@ -54,10 +54,12 @@ func readDevices(t *tree, h *Host) {
 			d.PCI = pci
 			d.Node = node
 			d.Root = root
+			d.Bridges = bridges
 			h.Devices = append(h.Devices, d)
 		}
 	}
 	sortDevices(h.Devices)
+	t.nameGPUs(h)
 	if len(lost) > 0 {
 		t.note("devices", "the firmware gives no usable node for %s", some(lost))
 	}
@@ -107,6 +109,11 @@ func (t *tree) deviceNames() map[string][]Device {
 	for _, name := range t.links("sys/class/drm") {
 		if _, ok := cutNumber(name, "card"); ok {
 			add(t.lastFunction("sys/class/drm/"+name), Device{Name: name, Kind: GPU})
+		}
+	}
+	for _, name := range t.links("sys/class/accel") {
+		if _, ok := cutNumber(name, "accel"); ok {
+			add(t.lastFunction("sys/class/accel/"+name), Device{Name: name, Kind: Accel})
 		}
 	}
 	for _, name := range t.links("sys/bus/dsa/devices") {
@@ -192,17 +199,24 @@ func (t *tree) lastFunction(link string) string {
 	return last
 }
 
-// pciRoot is the PCI root a function hangs under, "" when the entry on the bus
-// is no link. Behind Intel VMD the path holds a second root, pci10000:00, inside
+// pciPath is the PCI root a function hangs under and the bridges between them, "" when the entry
+// on the bus is no link. Behind Intel VMD the path holds a second root, pci10000:00, inside
 // the first, which is the real one.
-func (t *tree) pciRoot(pci string) string {
+func (t *tree) pciPath(pci string) (root, bridges string) {
 	target, _ := fs.ReadLink(t.fsys, pciDir+"/"+pci)
+	var above []string
 	for part := range strings.SplitSeq(target, "/") {
-		if rest, ok := strings.CutPrefix(part, "pci"); ok && strings.Contains(rest, ":") {
-			return part
+		rest, ok := strings.CutPrefix(part, "pci")
+		switch {
+		case ok && strings.Contains(rest, ":"):
+			if root == "" {
+				root = part
+			}
+		case root != "" && part != pci && isPCIAddress(part):
+			above = append(above, part)
 		}
 	}
-	return ""
+	return root, strings.Join(above, "/")
 }
 
 // deviceNode reads numa_node, and where that is -1 the CPUs near the device

@@ -1,7 +1,9 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"testing/fstest"
@@ -91,14 +93,20 @@ func fakeCaches(put func(string, string, ...any), cpu CPUID, l LLC) {
 }
 
 func fakeDevice(put func(string, string, ...any), link func(string, string), d Device) {
-	home := "devices/" + d.Root + "/" + d.PCI
+	home := path.Join("devices", d.Root, d.Bridges, d.PCI)
 	link(pciDir+"/"+d.PCI, "../../../"+home)
-	codes := map[DeviceKind]string{NIC: "0x020000", NVMe: "0x010802", Storage: "0x010601", GPU: "0x030200", Accel: "0x120000"}
+	codes := map[DeviceKind]string{NIC: "0x020000", NVMe: "0x010802", Storage: "0x010601", GPU: "0x030200", Accel: "0x020700"}
 	put("sys/"+home+"/class", "%s", codes[d.Kind])
 	put("sys/"+home+"/numa_node", "%d", d.Node)
 	class := map[DeviceKind]string{NIC: "net", NVMe: "block", Storage: "block", GPU: "drm", Accel: "infiniband"}[d.Kind]
 	if d.Name != d.PCI {
 		link("sys/class/"+class+"/"+d.Name, "../../"+home+"/"+class+"/"+d.Name)
+	}
+	if number, ok := strings.CutPrefix(d.Chars, "195:3 "); ok || d.Model == "" && d.Chars != "" {
+		put("sys/"+home+"/"+class+"/"+d.Name+"/dev", "%s", cmp.Or(number, d.Chars))
+	}
+	if d.Model != "" {
+		put("proc/driver/nvidia/gpus/"+d.PCI+"/information", "Model: \t\t %s\nGPU UUID: \t ???\nDevice Minor: \t 3", d.Model)
 	}
 }
 
@@ -245,12 +253,23 @@ func anyDistances(t *rapid.T, n int) Matrix {
 
 func anyDevices(t *rapid.T, nodes []Node) []Device {
 	var out []Device
+	gpus := 0
 	for i := range rapid.IntRange(0, 6).Draw(t, "devices") {
 		kind := rapid.SampledFrom([]DeviceKind{NIC, NVMe, Storage, GPU, Accel}).Draw(t, "kind")
 		name := fmt.Sprintf(map[DeviceKind]string{NIC: "eth%d", NVMe: "nvme%dn1", Storage: "sd%c", GPU: "card%d", Accel: "mlx5_%d"}[kind], i+'a'*btoi(kind == Storage))
 		d := Device{Name: name, Kind: kind, PCI: fmt.Sprintf("0000:%02x:00.0", i), Root: "pci0000:00", Node: None}
 		if at := rapid.IntRange(-1, len(nodes)-1).Draw(t, "node"); at >= 0 {
 			d.Node = nodes[at].ID
+		}
+		d.Bridges = rapid.SampledFrom([]string{"", "0000:00:10.0", "0000:00:10.0/0000:f0:00.0/0000:f1:04.0"}).Draw(t, "bridges")
+		if kind == GPU {
+			d.GPU = fmt.Sprintf("gpu%d", gpus)
+			d.Model = rapid.SampledFrom([]string{"", "NVIDIA H100 80GB HBM3"}).Draw(t, "model")
+			gpus++
+			d.Chars = rapid.SampledFrom([]string{"", fmt.Sprintf("226:%d", i)}).Draw(t, "chars")
+			if d.Model != "" {
+				d.Chars = strings.TrimSpace("195:3 " + d.Chars)
+			}
 		}
 		out = append(out, d)
 	}

@@ -96,6 +96,14 @@ type Device struct {
 	PCI  string // domain:bus:device.function
 	Node NodeID // None when the firmware does not say
 	Root string // PCI root, "pci0000:3a"; "" when unknown
+	// Bridges is the PCI bridges between Root and the device, from the root on: "0000:3a:00.0/0000:3b:00.0";
+	// "" directly below the root, and when unknown.
+	Bridges string
+	GPU     string // of a GPU or accelerator that work can run on: gpu0, by PCI address; else ""
+	Model   string // of a GPU, as its driver writes it, else its PCI IDs; "" unknown
+	UUID    string // of a GPU; "" unknown
+	// Chars is the character devices that are a GPU, as major:minor with blanks between them: "195:0 226:128".
+	Chars string
 }
 
 // DeviceKind says what a device is for.

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -33,6 +34,7 @@ type (
 		Tiering       *tieringJSON  `json:"tiering,omitempty"`             // what the kernel does with tiers of memory; absent when it has one tier and moves nothing
 		Measured      *measuredJSON `json:"measured"`                      // what probe measured; null when nothing was
 		Devices       []deviceJSON  `json:"devices"`                       // PCI devices whose place is known
+		Peers         []peerJSON    `json:"peers,omitempty"`               // how close each GPU is to other GPUs, NICs and NVMe drives, nearest first; not read
 		Notes         []noteJSON    `json:"notes"`                         // what the kernel does not tell, a note each
 	}
 	nodeJSON struct {
@@ -87,6 +89,19 @@ type (
 		PCI  string `json:"pci"`  // PCI address; "" without one
 		Node *int64 `json:"node"` // NUMA node that it is on; null unknown
 		Root string `json:"root"` // PCI root or port that it is behind
+
+		Bridges string `json:"bridges,omitempty"` // PCI bridges between root and device, from the root on, with slashes between them
+		GPU     string `json:"gpu,omitempty"`     // name of a GPU or accelerator: gpu0, by PCI address
+		Model   string `json:"model,omitempty"`   // model of a GPU
+		UUID    string `json:"uuid,omitempty"`    // UUID of a GPU
+		Chars   string `json:"chars,omitempty"`   // character devices of a GPU, major:minor, with blanks between them
+	}
+	peerJSON struct {
+		GPU      string `json:"gpu"`              // name of the GPU
+		Peer     string `json:"peer"`             // kernel name of the other device, of a GPU gpuN
+		Kind     string `json:"kind"`             // kind of the other device
+		Relation string `json:"relation"`         // how close they are, as nvidia-smi topo -m: PIX, PXB, PHB, NODE, SYS or ?
+		Switch   string `json:"switch,omitempty"` // PCI address of the switch that both are below; of PIX
 	}
 	noteJSON struct {
 		Subject string `json:"subject"` // what the note is about
@@ -140,6 +155,9 @@ func (h *Host) WriteJSON(w io.Writer) error {
 	}
 	writeKey(&b, "measured", j.Measured)
 	writeLines(&b, "devices", j.Devices)
+	if peers := h.peersJSON(); len(peers) > 0 {
+		writeLines(&b, "peers", peers)
+	}
 	writeLines(&b, "notes", j.Notes)
 	b.Truncate(b.Len() - len(",\n"))
 	b.WriteString("\n}\n")
@@ -230,7 +248,10 @@ func (h *Host) toJSON() hostJSON {
 		j.Measured = &measuredJSON{floatsJSON(h.Measured.LatencyNs), floatsJSON(h.Measured.BandwidthMiBs), string(h.Measured.Source)}
 	}
 	for _, d := range h.Devices {
-		j.Devices = append(j.Devices, deviceJSON{d.Name, string(d.Kind), d.PCI, known(d.Node), d.Root})
+		j.Devices = append(j.Devices, deviceJSON{
+			Name: d.Name, Kind: string(d.Kind), PCI: d.PCI, Node: known(d.Node), Root: d.Root,
+			Bridges: d.Bridges, GPU: d.GPU, Model: d.Model, UUID: d.UUID, Chars: d.Chars,
+		})
 	}
 	for _, n := range h.Notes {
 		j.Notes = append(j.Notes, noteJSON(n))
@@ -245,6 +266,24 @@ func (t *Tiering) toJSON() *tieringJSON {
 	out := &tieringJSON{Demotion: t.Demotion, Promotion: t.Promotion}
 	for _, tier := range t.Tiers {
 		out.Tiers = append(out.Tiers, tierJSON{tier.ID, tier.Nodes.String()})
+	}
+	return out
+}
+
+// mostPeers bounds the peers of a GPU: hosts with SR-IOV have hundreds of NICs.
+const mostPeers = 64
+
+func (h *Host) peersJSON() []peerJSON {
+	var out []peerJSON
+	for _, g := range h.GPUs() {
+		peers := h.Peers(&g, GPU, Accel, NIC, NVMe)
+		for _, p := range peers[:min(len(peers), mostPeers)] {
+			x := peerJSON{GPU: g.GPU, Peer: cmp.Or(p.Device.GPU, p.Device.Name), Kind: string(p.Device.Kind), Relation: string(p.Relation)}
+			if p.Relation == PIX {
+				x.Switch = g.Switch()
+			}
+			out = append(out, x)
+		}
 	}
 	return out
 }

@@ -467,6 +467,7 @@ func (w *wireReader) devices(j *hostJSON) {
 		path := fmt.Sprintf("devices[%d]", i)
 		dev := Device{
 			Name: d.Name, Kind: DeviceKind(d.Kind), PCI: d.PCI, Root: d.Root,
+			Bridges: d.Bridges, GPU: d.GPU, Model: cleanModel(d.Model), UUID: d.UUID, Chars: d.Chars,
 			Node: NodeID(w.number(path+".node", d.Node, 0, MaxID, None)),
 		}
 		switch dev.Kind {
@@ -477,6 +478,7 @@ func (w *wireReader) devices(j *hostJSON) {
 		if d.Name == "" || strings.ContainsAny(d.Name, " /\n") {
 			w.fail(path+".name", "is %q; give a name without blanks and slashes", clip(d.Name))
 		}
+		w.gpu(path, &dev)
 		if d.PCI != "" && !isPCIAddress(d.PCI) {
 			w.fail(path+".pci", "is %q; give an address such as 0000:3b:00.0", clip(d.PCI))
 		}
@@ -489,4 +491,29 @@ func (w *wireReader) devices(j *hostJSON) {
 		w.h.Devices = append(w.h.Devices, dev)
 	}
 	sortDevices(w.h.Devices)
+}
+
+// mostBridges bounds the bridges above a device: four switches in a row have 9.
+const mostBridges = 32
+
+// mostChars bounds the character devices of a GPU, which has one to three.
+const mostChars = 16
+
+// gpu checks what a device has of a GPU, and the bridges above it.
+func (w *wireReader) gpu(path string, d *Device) {
+	if _, ok := cutNumber(d.GPU, "gpu"); d.GPU != "" && !ok {
+		w.fail(path+".gpu", "is %q; give a name such as gpu0", clip(d.GPU))
+	}
+	if d.UUID != "" && !isUUID(d.UUID) {
+		w.fail(path+".uuid", "is %q; give letters, digits and dashes, %d at most", clip(d.UUID), mostUUID)
+	}
+	chars := strings.Fields(d.Chars)
+	if len(chars) > mostChars || strings.Join(chars, " ") != d.Chars || slices.ContainsFunc(chars, func(c string) bool { return !isCharNumber(c) }) {
+		w.fail(path+".chars", "is %q; give at most %d numbers such as 195:0 with a blank between them", clip(d.Chars), mostChars)
+	}
+	above := d.bridges()
+	bad := slices.ContainsFunc(above, func(pci string) bool { return !isPCIAddress(pci) })
+	if bad || len(above) > mostBridges {
+		w.fail(path+".bridges", "is %q; give at most %d addresses such as 0000:3b:00.0 with slashes between them", clip(d.Bridges), mostBridges)
+	}
 }

@@ -38,10 +38,9 @@ const (
 	hbmLatency   = 1.5
 	hbmBandwidth = 1.5
 
-	nvidiaDir = "proc/driver/nvidia/gpus"
-	daxDir    = "sys/bus/dax/devices"
-	tierDir   = "sys/devices/virtual/memory_tiering"
-	blockDir  = "sys/devices/system/memory"
+	daxDir   = "sys/bus/dax/devices"
+	tierDir  = "sys/devices/virtual/memory_tiering"
+	blockDir = "sys/devices/system/memory"
 
 	// maxDax bounds the devices and GPUs that are looked at.
 	maxDax = 1024

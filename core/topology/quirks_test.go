@@ -256,16 +256,16 @@ func TestDevices(t *testing.T) {
 	}
 	want := *h
 	want.Devices = []Device{
-		{"sda", Storage, "0000:00:1f.2", 0, "pci0000:00"},
-		{"ens1f0np0", NIC, "0000:3b:00.0", 1, "pci0000:3a"},
-		{"mlx5_0", Accel, "0000:3b:00.0", 1, "pci0000:3a"},
-		{"0000:3c:00.0", Accel, "0000:3c:00.0", None, "pci0000:3a"},
-		{"nvme1", NVMe, "0000:80:00.0", 3, "pci0000:80"},
-		{"dsa0", Accel, "0000:80:01.0", 3, "pci0000:80"},
-		{"card0", GPU, "0000:80:02.0", None, "pci0000:80"},
-		{"0000:80:03.0", Accel, "0000:80:03.0", None, "pci0000:80"},
-		{"vda", Storage, "0000:80:04.0", 2, "pci0000:80"},
-		{"nvme0n1", NVMe, "10000:01:00.0", 2, "pci0000:5d"},
+		{Name: "sda", Kind: Storage, PCI: "0000:00:1f.2", Node: 0, Root: "pci0000:00"},
+		{Name: "ens1f0np0", Kind: NIC, PCI: "0000:3b:00.0", Node: 1, Root: "pci0000:3a", Bridges: "0000:3a:00.0"},
+		{Name: "mlx5_0", Kind: Accel, PCI: "0000:3b:00.0", Node: 1, Root: "pci0000:3a", Bridges: "0000:3a:00.0"},
+		{Name: "0000:3c:00.0", Kind: Accel, PCI: "0000:3c:00.0", Node: None, Root: "pci0000:3a", Bridges: "0000:3a:01.0"},
+		{Name: "nvme1", Kind: NVMe, PCI: "0000:80:00.0", Node: 3, Root: "pci0000:80"},
+		{Name: "dsa0", Kind: Accel, PCI: "0000:80:01.0", Node: 3, Root: "pci0000:80"},
+		{Name: "card0", Kind: GPU, PCI: "0000:80:02.0", Node: None, Root: "pci0000:80"},
+		{Name: "0000:80:03.0", Kind: Accel, PCI: "0000:80:03.0", Node: None, Root: "pci0000:80", GPU: "gpu0"},
+		{Name: "vda", Kind: Storage, PCI: "0000:80:04.0", Node: 2, Root: "pci0000:80"},
+		{Name: "nvme0n1", Kind: NVMe, PCI: "10000:01:00.0", Node: 2, Root: "pci0000:5d", Bridges: "0000:5d:05.5/10000:00:02.0"},
 	}
 	if d := diff(&want, got, "Notes"); d != "" {
 		t.Errorf("(-want +got)\n%s", d)

@@ -33,6 +33,9 @@ type Near struct {
 	Serves bool `json:",omitzero"`
 }
 
+// AnyGPU is the device of a wish to be near the GPUs that a workload is found to use: {gpu: auto}.
+const AnyGPU = "gpu=auto"
+
 // Policies of Near, as people write them; the names follow Nova's hw:pci_numa_affinity_policy.
 const (
 	nearRequired  = "required"
@@ -179,6 +182,18 @@ func NewNear(device, process, service, policy string) (n Near, err error) {
 	return n, nil
 }
 
+// NearGPU is a wish to be near a GPU, by its name, UUID or PCI address, or near those that the
+// workload is found to use: auto.
+func NearGPU(gpu, policy string) (Near, error) {
+	switch gpu {
+	case "":
+		return Near{}, errors.New("gpu \"\": want auto, or a GPU such as gpu0")
+	case "auto":
+		gpu = AnyGPU
+	}
+	return NewNear(gpu, "", "", policy)
+}
+
 // writable reports whether XML and JSON hold a text as it is.
 func writable(s string) bool {
 	return utf8.ValidString(s) &&
@@ -189,6 +204,8 @@ func writable(s string) bool {
 func (n *Near) String() string {
 	text := n.Device
 	switch {
+	case n.Device == AnyGPU:
+		text = AnyGPU
 	case n.Device != "" && (n.Required || strings.ContainsAny(n.Device, "=/")):
 		text = "device=" + n.Device
 	case n.Process != "":
@@ -222,6 +239,8 @@ func ParseNear(text string) ([]Near, error) {
 			n, err = NewNear(word, "", "", "")
 		case key == "device":
 			n, err = NewNear(value, "", "", "")
+		case key == "gpu":
+			n, err = NearGPU(value, "")
 		case key == "process":
 			n, err = NewNear("", value, "", "")
 		case key == "service":
@@ -235,7 +254,7 @@ func ParseNear(text string) ([]Near, error) {
 			}
 			err = fmt.Errorf("policy %q: want required or preferred", value)
 		default:
-			err = fmt.Errorf("%q: want device=NAME, process=NAME or service=NAME, and policy=required or policy=preferred after it", word)
+			err = fmt.Errorf("%q: want device=NAME, gpu=auto, process=NAME or service=NAME, and policy=required or policy=preferred after it", word)
 		}
 		if err != nil {
 			return nil, err

@@ -160,6 +160,9 @@ type Observation struct {
 	// PerThread is the threads of a workload whose home has several nodes, rising by process
 	// and thread; empty for others, while it is not read, and where there are too many.
 	PerThread []Thread `json:",omitempty"`
+	// PerProcess is the anonymous memory of each process of such a workload, rising by PID; of
+	// processes whose memory has not been read it has none.
+	PerProcess []ProcessMemory `json:",omitempty"`
 	// Terminal: its root process is the shell of a terminal (a login, a pane of tmux), or
 	// starts such shells (sshd, login, tmux). Whatever is typed there inherits its CPUs.
 	// What such a shell has started is not in it, but for `homenode run`.
@@ -177,6 +180,12 @@ type Thread struct {
 	// empty where nothing was sampled.
 	Faults []NodeFaults `json:",omitempty"`
 	Scans  uint64       `json:",omitempty"` // how often NUMA balancing has gone through the memory of its process so far
+}
+
+// ProcessMemory is where the anonymous memory of one process lies.
+type ProcessMemory struct {
+	Process int          // process ID
+	Memory  []NodeMemory // rising by node
 }
 
 // NodeFaults is hinting faults on memory of one node.
@@ -238,7 +247,7 @@ func (o *Observation) Same(p *Observation) bool {
 		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.Lower.Equal(p.Lower) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
 		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.Owner == p.Owner && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered && o.Unasked == p.Unasked &&
 		o.UnevenCPUs == p.UnevenCPUs && o.UnevenMems == p.UnevenMems && o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal &&
-		sameThreads(o.PerThread, p.PerThread) && (o.VCPUSets == nil) == (p.VCPUSets == nil) && slices.EqualFunc(o.VCPUSets, p.VCPUSets, topology.CPUSet.Equal)
+		sameThreads(o.PerThread, p.PerThread) && sameProcesses(o.PerProcess, p.PerProcess) && (o.VCPUSets == nil) == (p.VCPUSets == nil) && slices.EqualFunc(o.VCPUSets, p.VCPUSets, topology.CPUSet.Equal)
 }
 
 func (a AskedMemory) same(b AskedMemory) bool {
@@ -254,6 +263,12 @@ func sameThreads(a, b []Thread) bool {
 		return t.Process == u.Process && t.TID == u.TID && t.Use == u.Use && t.Scans == u.Scans &&
 			t.CPUs.Equal(u.CPUs) && same(t.Faults, u.Faults)
 	}))
+}
+
+func sameProcesses(a, b []ProcessMemory) bool {
+	return len(a) == len(b) && (a == nil) == (b == nil) && slices.EqualFunc(a, b, func(x, y ProcessMemory) bool {
+		return x.Process == y.Process && same(x.Memory, y.Memory)
+	})
 }
 
 // LocalShare is the best that is known of the share of accesses that stay on their

@@ -83,6 +83,7 @@ type Spec struct {
 	Even       bool             // a split gives every node the same part, for guests that see their nodes; else by what the nodes have
 	Bandwidth  int64            // memory bandwidth it needs, MiB/s; 0 when unknown
 	Tier       Tier             `json:",omitzero"` // "": by its class
+	ForGPUs    bool             `json:",omitzero"` // Nodes and MinNodes are the nodes of the GPUs that its processes were found to use
 	Given      bool             // size and class come from a person or an orchestrator, not from what was seen
 }
 
@@ -97,6 +98,7 @@ const (
 	ByBlock     LinkKind = "block"      // an open block device, or files on one
 	ByVFIO      LinkKind = "vfio"       // a device handed to it whole
 	ByNetDisk   LinkKind = "net-disk"   // a disk that a server has: Ceph, iSCSI, NBD, NFS
+	ByGPU       LinkKind = "gpu"        // a GPU or accelerator whose device file it has open
 	BySocket    LinkKind = "socket"     // a connection to a process of this host that serves its storage, network or TPM
 )
 
@@ -108,10 +110,17 @@ type Link struct {
 	Name     string           // of the device or the helper, for people
 	Nodes    topology.NodeSet // where it is; empty when unknown
 	Evidence string           // how it is known: "tap vnet3 → br0 → eth0"
-	Vhost    bool             `json:",omitzero"` // of a tap: vhost threads serve it
+	Vhost    bool             `json:",omitzero"`  // of a tap: vhost threads serve it
+	Holders  []Holder         `json:",omitempty"` // of a GPU: the processes that have it open, rising by PID
 	// Bytes is what has gone through it so far, when Counted is true.
 	Bytes   uint64
 	Counted bool
+}
+
+// Holder is a process that has the device file of a GPU open.
+type Holder struct {
+	Process
+	Files int // descriptors of that device
 }
 
 // Attachment is what a workload is plugged into, as its manager says: a NIC or disk of a guest.

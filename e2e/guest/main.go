@@ -35,6 +35,8 @@ func main() {
 		sleeper()
 	case len(os.Args) == 3 && os.Args[1] == "sleeper":
 		fail(named(os.Args[2]))
+	case len(os.Args) > 1 && os.Args[1] == "in-tree":
+		fail(inTree(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "in-netns":
 		fail(inNetns(os.Args[2:]))
 	case len(os.Args) == 2 && os.Args[1] == "hungry":

@@ -130,14 +130,16 @@ func (g *guest) judge(t *tally) {
 
 // judges holds the code of the tests with OnHost set.
 var judges = map[string]func(*tally, counts) (string, error){
-	"count.exact":      judgeExact,
-	"count.local":      judgeLocal,
-	"count.wide-local": judgeWide,
-	"libvirt.local":    judgeCells,
-	"containers.exact": judgeExact,
-	"containers.local": judgeLocal,
-	"homenode.alert":   judgeAlert,
-	"share.table":      judgeShare,
+	"count.exact": judgeExact,
+	"count.local": judgeLocal,
+
+	"homenode.gpus-local": judgeGPUs,
+	"count.wide-local":    judgeWide,
+	"libvirt.local":       judgeCells,
+	"containers.exact":    judgeExact,
+	"containers.local":    judgeLocal,
+	"homenode.alert":      judgeAlert,
+	"share.table":         judgeShare,
 
 	"bottle.ten-served":          judgeServed("ten", servedEnough),
 	"bottle.six-guests-served":   judgeServed("six-guests", servedEnough),

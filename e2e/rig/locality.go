@@ -61,6 +61,29 @@ func judgeWide(t *tally, c counts) (string, error) {
 	return text, nil
 }
 
+// gpuLocal is the share of local accesses asked of workers on the nodes of their GPUs.
+const gpuLocal = 0.99
+
+// judgeGPUs: what each worker accesses lies on the node of its GPU, where it runs. The figures without
+// homenode are beside it.
+func judgeGPUs(t *tally, c counts) (string, error) {
+	var said []string
+	for _, m := range t.marks {
+		var near, total access
+		for _, w := range t.walkers {
+			all := c.of(m.tag, w.slot, everything)
+			atHome := c.of(m.tag, w.slot, home(m.homes[w.slot]))
+			total, near = total.plus(all), near.plus(atHome)
+			p := part(atHome, all)
+			if strings.HasPrefix(m.phase, homenodePhase) && p < gpuLocal {
+				return "", fmt.Errorf("%s, %s: %s of its accesses are on the node of its GPU, %v", m.phase, w.name, percent(p), m.homes[w.slot])
+			}
+		}
+		said = append(said, fmt.Sprintf("%s %s", m.phase, percent(part(near, total))))
+	}
+	return "accesses on the node of the GPU: " + strings.Join(said, "; "), nil
+}
+
 // cellLocal is the share of local accesses asked of the memory of a cell of a guest.
 const cellLocal = 0.95
 

@@ -14,8 +14,8 @@ import (
 )
 
 // nicModules is what a guest with a network card loads, in this order: the card's own, what taps and bridges
-// are made of, vhost, and what lists the two ends of a socket (sock_diag(7)).
-var nicModules = []string{"failover", "net_failover", "virtio_net", "veth", "llc", "stp", "bridge", "tun", "tap", "vhost_iotlb", "vhost", "vhost_net", "unix_diag", "inet_diag", "tcp_diag"}
+// are made of, vhost, what lists the two ends of a socket (sock_diag(7)), and character devices in user space.
+var nicModules = []string{"failover", "net_failover", "virtio_net", "veth", "llc", "stp", "bridge", "tun", "tap", "vhost_iotlb", "vhost", "vhost_net", "unix_diag", "inet_diag", "tcp_diag", "cuse"}
 
 // fetchModules gets the modules of the guest's kernel when a shape has a network card.
 func (t *tools) fetchModules(ctx context.Context, root string, jobs []work) error {

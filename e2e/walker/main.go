@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"time"
 )
 
@@ -91,6 +92,7 @@ func run(o options, in io.Reader, out io.Writer) error {
 
 // obey answers commands until the input ends.
 func obey(c *crew, lines *bufio.Scanner, out io.Writer) error {
+	var d devices
 	for lines.Scan() {
 		var passes int
 		switch s := lines.Text(); {
@@ -100,6 +102,11 @@ func obey(c *crew, lines *bufio.Scanner, out io.Writer) error {
 		case s == "go":
 			c.resume()
 			fmt.Fprintln(out, "going")
+		case strings.HasPrefix(s, "open "):
+			if err := d.open(strings.TrimPrefix(s, "open ")); err != nil {
+				return err
+			}
+			fmt.Fprintln(out, "opened")
 		case s == "bursts":
 			fmt.Fprintln(out, "bursts", c.bursts.Load())
 		default:

@@ -12,6 +12,9 @@
 //   - Block: io.stat of the cgroup, else open block devices and files with
 //     /proc/PID/io; partitions, device mapper and md are followed to their disks.
 //   - VFIO: groups and devices that are open.
+//   - GPU: character devices that are open, by their numbers: /dev/nvidiaN, partitions of one
+//     (/dev/nvidia-caps), render nodes of DRM, /dev/accel. Which processes have each open is
+//     kept, so that each worker of a process tree can go to its own.
 //   - Network disks: files on NFS, CIFS and CephFS by the servers in mountinfo, disks of iSCSI by
 //     their session, and what libvirt's document of a guest names (librbd and the like in QEMU
 //     itself); from the server's address by the route to the NIC. Libvirt counts what disks of

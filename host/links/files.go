@@ -22,7 +22,11 @@ import (
 type files interface {
 	read(name string) (string, error)
 	list(dir string) ([]string, error)
+	// many lists at most so many names of a folder, in no order.
+	many(dir string, most int) ([]string, error)
 	link(name string) (string, error)
+	// char is the character device that a file is, "MAJ:MIN"; "" when it is none.
+	char(name string) (string, error)
 	// device is the device that a file lies on, and for a block device the device it
 	// is, "MAJ:MIN"; "" when it is neither on nor one.
 	device(name string) (on, is string, err error)
@@ -76,17 +80,19 @@ func readAll(f *os.File) (string, error) {
 const mostEntries = 4096
 
 // list is in no order.
-func (d disk) list(dir string) ([]string, error) {
+func (d disk) list(dir string) ([]string, error) { return d.many(dir, mostEntries) }
+
+func (d disk) many(dir string, most int) ([]string, error) {
 	f, err := os.Open(d.path(dir))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return entries(f)
+	return entries(f, most)
 }
 
-func entries(f *os.File) ([]string, error) {
-	names, err := f.Readdirnames(mostEntries)
+func entries(f *os.File, most int) ([]string, error) {
+	names, err := f.Readdirnames(max(1, most))
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
@@ -109,6 +115,17 @@ func (d disk) device(name string) (on, is string, err error) {
 		return fmt.Sprintf("%d:%d", st.Dev_major, st.Dev_minor), "", nil
 	}
 	return "", "", nil
+}
+
+func (d disk) char(name string) (string, error) {
+	var st unix.Statx_t
+	if err := unix.Statx(unix.AT_FDCWD, d.path(name), unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st); err != nil {
+		return "", err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
+		return "", nil
+	}
+	return fmt.Sprintf("%d:%d", st.Rdev_major, st.Rdev_minor), nil
 }
 
 func (d disk) sysOf(pid int) (files, func(), error) {
@@ -330,14 +347,18 @@ func (w within) read(name string) (string, error) {
 	return readAll(f)
 }
 
-func (w within) list(dir string) ([]string, error) {
+func (w within) list(dir string) ([]string, error) { return w.many(dir, mostEntries) }
+
+func (w within) many(dir string, most int) ([]string, error) {
 	f, err := w.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return entries(f)
+	return entries(f, most)
 }
+
+func (w within) char(string) (string, error) { return "", unix.EOPNOTSUPP }
 
 func (w within) link(name string) (string, error) { return w.Readlink(name) }
 

@@ -119,6 +119,7 @@ type round struct {
 	helpers map[uint64]*helper // by inode of their unix sockets; nil until asked for
 	peers   map[uint64]end
 	served  map[uint64]*server // by inode of their sockets; nil until asked for
+	gpus    *gpus              // nil until asked for
 
 	listening map[string][]uint64 // inodes of unix sockets, by path; nil until asked for
 }
@@ -146,6 +147,7 @@ func (r *round) of(o *workload.Observation) []workload.Link {
 		text, _ := r.files.read(fmt.Sprintf("proc/%d/io", p.PID))
 		g.io += processIO(text)
 	}
+	r.gpuFiles(g, o)
 	r.attached(g, o)
 	for _, t := range g.taps {
 		if t.Vhost = g.vhost; t.Vhost {
@@ -175,7 +177,7 @@ func (g *gathered) add(l workload.Link) {
 func (r *round) link(kind workload.LinkKind, device string, evidence ...string) workload.Link {
 	l := workload.Link{Kind: kind, Device: device, Name: device, Evidence: strings.Join(evidence, " → ")}
 	for _, d := range r.host.Devices {
-		if (d.Name == device || d.PCI == device) && d.Node != topology.None {
+		if d.Is(device) && d.Node != topology.None {
 			l.Nodes = topology.Nodes(d.Node)
 		}
 	}

@@ -54,6 +54,8 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		Terminal:  w.terminal,
 		PerThread: w.wide.threads,
 
+		PerProcess: o.perProcess(w),
+
 		MemoryUnread: o.unread(w),
 	}
 	if w.kind == workload.InCgroup && w.leaf.hasStat {

@@ -138,3 +138,24 @@ func (o *Observer) threadCPUs(pid, tid int) topology.CPUSet {
 	}
 	return cpus.Intersect(o.host.Online)
 }
+
+// mostPerProcess is how many processes a workload may have to be looked at process by process.
+const mostPerProcess = 256
+
+// perProcess is the anonymous memory of each process of a workload whose home has several nodes.
+func (o *Observer) perProcess(w *work) (out []workload.ProcessMemory) {
+	if !o.with.Wide[w.id] || len(w.procs) > mostPerProcess || len(w.procs) < 2 {
+		return nil
+	}
+	for _, p := range w.procs {
+		if p.maps == nil || p.moved() {
+			continue
+		}
+		anon := p.maps.anon
+		if p.pssAnon >= 0 {
+			anon = anon.scaled(p.pssAnon)
+		}
+		out = append(out, workload.ProcessMemory{Process: p.pid, Memory: anon.list()})
+	}
+	return out
+}

@@ -125,7 +125,7 @@ func (f *follower) client(o *workload.Observation) place.Client {
 // deviceNodes returns the nodes of the device that a wish names.
 func (s *Scene) deviceNodes(n *workload.Near) topology.NodeSet {
 	all := s.Snapshot.Host.Devices
-	i := slices.IndexFunc(all, func(d topology.Device) bool { return d.Name == n.Device || d.PCI == n.Device })
+	i := slices.IndexFunc(all, func(d topology.Device) bool { return d.Is(n.Device) })
 	if i >= 0 && all[i].Node >= 0 {
 		return topology.Nodes(all[i].Node)
 	}

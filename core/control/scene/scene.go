@@ -105,6 +105,7 @@ type Settings struct {
 	MinAge      time.Duration
 	Overcommit  float64 // of CPUs by shared work
 	Weighs      bool    // a workload without an importance has the one that its kind of load suggests
+	Spreads     bool    // threads and workers of wide work each go to one node of its home
 	HelpersStay bool    // helpers do not follow the workloads that they serve
 }
 

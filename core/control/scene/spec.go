@@ -18,6 +18,7 @@ func (s *Scene) SpecOf(by *Basis, o *workload.Observation) workload.Spec {
 	if by.Settings.Weighs {
 		s.weigh(&spec, o, rule)
 	}
+	s.byGPUs(by, &spec, o)
 	s.Locate(spec.Near, o.Responsible())
 	return spec
 }

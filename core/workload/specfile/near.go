@@ -10,12 +10,12 @@ import (
 )
 
 // Nears is what something is to be near to, as configuration and flavors have it: a device by its
-// name or PCI address, or {device: NAME}, {process: NAME} or {service: NAME} with policy:
-// required or preferred, or a list of them.
+// name or PCI address, or {device: NAME}, {gpu: auto}, {process: NAME} or {service: NAME} with
+// policy: required or preferred, or a list of them.
 type Nears []workload.Near
 
 // NearsWant is what to write, for errors (strict.Wants).
-const NearsWant = "a device, or {device: NAME}, {process: NAME} or {service: NAME} with policy: required or preferred, or a list of them"
+const NearsWant = "a device, or {device: NAME}, {gpu: auto}, {process: NAME} or {service: NAME} with policy: required or preferred, or a list of them"
 
 // UnmarshalYAML reads one or a list.
 func (n *Nears) UnmarshalYAML(node ast.Node) error {
@@ -27,6 +27,7 @@ func (n *Nears) UnmarshalYAML(node ast.Node) error {
 	for _, entry := range entries {
 		var x struct {
 			Device  string `yaml:"device"`
+			GPU     string `yaml:"gpu"`
 			Process string `yaml:"process"`
 			Service string `yaml:"service"`
 			Policy  string `yaml:"policy"`
@@ -38,7 +39,7 @@ func (n *Nears) UnmarshalYAML(node ast.Node) error {
 		if err := yaml.NodeToValue(entry, into, yaml.Strict()); err != nil {
 			return err
 		}
-		near, err := workload.NewNear(x.Device, x.Process, x.Service, x.Policy)
+		near, err := nearOf(x.Device, x.GPU, x.Process, x.Service, x.Policy)
 		if err != nil {
 			return err
 		}
@@ -48,4 +49,15 @@ func (n *Nears) UnmarshalYAML(node ast.Node) error {
 		return errors.New("too many")
 	}
 	return nil
+}
+
+// nearOf reads one entry: gpu stands for itself, or for a device of that name.
+func nearOf(device, gpu, process, service, policy string) (workload.Near, error) {
+	if gpu == "" {
+		return workload.NewNear(device, process, service, policy)
+	}
+	if device != "" || process != "" || service != "" {
+		return workload.Near{}, errors.New("want one of device, gpu, process and service, such as gpu: auto")
+	}
+	return workload.NearGPU(gpu, policy)
 }

@@ -40,7 +40,7 @@ func (s *existing) absent(e *cli.Env, near []workload.Near) {
 		what := ""
 		switch {
 		case n.Required: // refused, with the reason
-		case n.Device != "" && !slices.ContainsFunc(s.host.Devices, func(d topology.Device) bool { return d.Name == n.Device || d.PCI == n.Device }):
+		case n.Device != "" && !slices.ContainsFunc(s.host.Devices, func(d topology.Device) bool { return d.Is(n.Device) }):
 			what = "this host has no such device"
 		case n.Device == "" && n.Workload == "" && n.Nodes.Empty():
 			what = "no workload or process of that name counts here"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/control/concern"
@@ -65,6 +66,8 @@ type Bound struct {
 	Switched bool
 	// Links is the devices that workloads have.
 	Links map[workload.ID][]scene.Link
+	// Workers returns the processes of a workload that each have GPUs of one node; nil knows none.
+	Workers func(workload.ID) []place.Worker
 }
 
 // turn is one decision.
@@ -252,6 +255,8 @@ func (t *turn) divisions(o *workload.Observation, parts []place.Part, given []to
 		whole = whole.Union(parts[i].CPUs)
 	}
 	var threads []workload.Thread
+	var own []int // of the threads of workers, their part
+	workers := t.workersOf(o, parts)
 	ends := make([]int, len(o.Processes)) // of the threads of each process among all
 	for k, p := range o.Processes {
 		mine := threadsOf(o, p.PID)
@@ -263,7 +268,11 @@ func (t *turn) divisions(o *workload.Observation, parts []place.Part, given []to
 				free++
 			}
 		}
-		if e == nil && free < 2 && !slices.ContainsFunc(mine, has) {
+		part, isWorker := workers[p]
+		if !isWorker {
+			part = -1
+		}
+		if e == nil && free < 2 && !isWorker && !slices.ContainsFunc(mine, has) {
 			mine = nil // one thread: all of the process goes where that is
 		}
 		for _, t := range mine {
@@ -271,10 +280,11 @@ func (t *turn) divisions(o *workload.Observation, parts []place.Part, given []to
 				t.CPUs = whole
 			}
 			threads = append(threads, t)
+			own = append(own, part)
 		}
 		ends[k] = len(threads)
 	}
-	to := place.Divide(parts, threads, given)
+	to := place.DivideWith(parts, threads, given, own)
 	counts := make([]int, len(parts))
 	for _, k := range to {
 		if k >= 0 {
@@ -285,10 +295,14 @@ func (t *turn) divisions(o *workload.Observation, parts []place.Part, given []to
 	for k := range parts {
 		each = append(each, words.Because(words.ThreadsOnNode, counts[k], parts[k].Node))
 	}
+	why := words.Because(words.ThreadsDivided, each)
 	sets, i := setsOf(parts), 0
 	for n, p := range o.Processes {
-		step := plan.Step{Kind: plan.DivideThreads, Workload: o.ID, To: sets, Optional: true, Reason: words.Because(words.ThreadsDivided, each),
+		step := plan.Step{Kind: plan.DivideThreads, Workload: o.ID, To: sets, Optional: true, Reason: why,
 			Target: plan.Target{Kind: workload.InProcess, Processes: []workload.Process{p}}}
+		if part, ok := workers[p]; ok {
+			step.Reason = words.Because(words.WorkerAtGPU, p.PID, t.gpusOf(o.ID, p), parts[part].Node)
+		}
 		if e := t.Journal.Of(plan.ThreadCPUs, plan.ProcessPath(p)); e != nil {
 			step.From = e.New
 		}
@@ -308,6 +322,31 @@ func (t *turn) divisions(o *workload.Observation, parts []place.Part, given []to
 		}
 	}
 	return out
+}
+
+// workersOf returns the processes whose GPUs are on the node of a part, and that part.
+func (t *turn) workersOf(o *workload.Observation, parts []place.Part) map[workload.Process]int {
+	if t.Workers == nil {
+		return nil
+	}
+	out := map[workload.Process]int{}
+	for _, w := range t.Workers(o.ID) {
+		k := slices.IndexFunc(parts, func(p place.Part) bool { return p.Node == w.Node })
+		if k >= 0 {
+			out[w.Process] = k
+		}
+	}
+	return out
+}
+
+// gpusOf names the GPUs of a worker.
+func (t *turn) gpusOf(id workload.ID, p workload.Process) string {
+	for _, w := range t.Workers(id) {
+		if w.Process == p {
+			return strings.Join(w.GPUs, ", ")
+		}
+	}
+	return ""
 }
 
 // threadsOf is the threads of one process.

@@ -1,0 +1,78 @@
+package scene
+
+import (
+	"slices"
+
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Workers returns the processes of a workload that each have GPUs of one node open.
+func (s *Scene) Workers(id workload.ID) []place.Worker {
+	if s.Snapshot.Host == nil || len(s.Links[id]) == 0 {
+		return nil
+	}
+	var links []workload.Link
+	for i := range s.Links[id] {
+		if l := &s.Links[id][i].Link; l.Kind == workload.ByGPU {
+			links = append(links, *l)
+		}
+	}
+	if len(links) == 0 {
+		return nil
+	}
+	return place.Workers(s.Snapshot.Host, links)
+}
+
+// gpusOf returns the GPUs that a workload was found to use, by number.
+func (s *Scene) gpusOf(id workload.ID) (out []string) {
+	for i := range s.Links[id] {
+		l := &s.Links[id][i]
+		if l.Kind != workload.ByGPU && l.Kind != workload.ByVFIO {
+			continue
+		}
+		d := s.Snapshot.Host.Device(l.Device)
+		if d != nil && d.GPU != "" && !slices.Contains(out, d.GPU) {
+			out = append(out, d.GPU)
+		}
+	}
+	return out
+}
+
+// byGPUs puts the GPUs that a workload was found to use in the place of the wish to be near them,
+// and widens the home of one whose workers have GPUs on several nodes. There each worker is near
+// its own, and the workload as a whole near none.
+func (s *Scene) byGPUs(by *Basis, spec *workload.Spec, o *workload.Observation) {
+	auto := slices.IndexFunc(spec.Near, func(n workload.Near) bool { return n.Device == workload.AnyGPU })
+	id, _ := workload.PartOf(o.ID)
+	if s.Snapshot.Host == nil || len(s.Links[id]) == 0 {
+		return
+	}
+	isGPU := func(n workload.Near) bool {
+		d := s.Snapshot.Host.Device(n.Device)
+		return n.Learned && d != nil && d.GPU != ""
+	}
+	if auto < 0 && !slices.ContainsFunc(spec.Near, isGPU) {
+		return
+	}
+	if by.Settings.Spreads {
+		wide, ok := place.Beside(s.Snapshot.Host, *spec, s.Workers(o.ID))
+		if ok {
+			wide.Near = slices.DeleteFunc(slices.Clone(spec.Near), func(n workload.Near) bool { return isGPU(n) || n.Device == workload.AnyGPU })
+			*spec = wide
+			return
+		}
+	}
+	found := s.gpusOf(id)
+	if auto < 0 || len(found) == 0 {
+		return
+	}
+	wish := spec.Near[auto]
+	near := slices.DeleteFunc(slices.Clone(spec.Near), func(n workload.Near) bool { return n.Device == workload.AnyGPU })
+	for _, gpu := range found {
+		n := wish
+		n.Device = gpu
+		near = append(near, n)
+	}
+	spec.Near = near
+}

@@ -1,0 +1,79 @@
+package daemon
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// mostWorkers is how many workers an explanation shows; a server has 8 or 16 GPUs.
+const mostWorkers = 16
+
+// workers returns the processes of a workload that each have GPUs of one node open.
+func (v *View) workers(o *workload.Observation) []place.Worker {
+	if v.Snapshot.Host == nil {
+		return nil
+	}
+	var links []workload.Link
+	for i := range v.Links[o.ID] {
+		links = append(links, v.Links[o.ID][i].Link)
+	}
+	return place.Workers(v.Snapshot.Host, links)
+}
+
+// withWorkers returns a line for each worker that homenode has brought to the node of its GPU, and
+// what was measured before and after. sets is the CPU sets that homenode has given threads.
+func (v *View) withWorkers(o *workload.Observation, sets []topology.CPUSet) []words.Reason {
+	workers := v.workers(o)
+	if place.NodesOf(workers).Len() < 2 {
+		return nil
+	}
+	var out []words.Reason
+	for _, w := range workers[:min(len(workers), mostWorkers)] {
+		out = append(out, v.worker(o, &w, sets))
+	}
+	if more := len(workers) - mostWorkers; more > 0 {
+		out = append(out, words.Because(words.WorkersMore, more))
+	}
+	now, ok := control.MeasureWorkers(o, workers)
+	if !ok {
+		return out
+	}
+	before, known := v.WorkersBefore[o.ID]
+	var accesses []words.Reason
+	switch {
+	case now.From == "":
+	case known && before.From == now.From:
+		accesses = []words.Reason{words.Because(words.WorkersLocal, before.Accesses, now.Accesses, string(now.From))}
+	default:
+		accesses = []words.Reason{words.Because(words.WorkersLocalNow, now.Accesses, string(now.From))}
+	}
+	if known {
+		return append(out, words.Because(words.WorkersChanged, before.Memory, now.Memory, accesses))
+	}
+	return append(out, words.Because(words.WorkersMeasured, now.Memory, accesses))
+}
+
+// worker returns where one worker is.
+func (v *View) worker(o *workload.Observation, w *place.Worker, sets []topology.CPUSet) words.Reason {
+	kept := 0
+	node := v.Snapshot.Host.Node(w.Node)
+	for _, t := range o.PerThread {
+		if t.Process == w.Process.PID && node != nil && t.CPUs.SubsetOf(node.CPUs) && slices.ContainsFunc(sets, t.CPUs.Equal) {
+			kept++
+		}
+	}
+	gpus := strings.Join(w.GPUs, ", ")
+	k := slices.IndexFunc(o.PerProcess, func(x workload.ProcessMemory) bool { return x.Process == w.Process.PID })
+	if k < 0 {
+		return words.Because(words.WorkerNoMemory, w.Process.PID, gpus, w.Node, kept)
+	}
+	all := workload.Total(o.PerProcess[k].Memory)
+	there := workload.On(o.PerProcess[k].Memory, topology.Nodes(w.Node))
+	return words.Because(words.WorkerNow, w.Process.PID, gpus, w.Node, kept, all, float64(there)/float64(max(1, all)))
+}
