@@ -398,6 +398,7 @@ func (c *Config) Settings() control.Settings {
 	if s.Interrupts != control.InterruptsOff {
 		s.Surveys = append(s.Surveys, control.Interrupts)
 	}
+	s.Surveys = append(s.Surveys, control.Isolation)
 	for i := range c.Workloads {
 		r := &c.Workloads[i]
 		if len(r.Labels) > 0 {
@@ -421,7 +422,8 @@ type Rule struct {
 	CPUs       int                `yaml:"cpus"`       // 0: from what it uses
 	Memory     Size               `yaml:"memory"`     // 0: from what it holds
 	SMT        workload.SMTPolicy `yaml:"smt"`
-	Near       specfile.Nears     `yaml:"near"` // devices, processes, services; instead of what is learned, also when empty
+	Isolated   bool               `yaml:"isolated"` // dedicated work: what the kernel can move goes off its CPUs
+	Near       specfile.Nears     `yaml:"near"`     // devices, processes, services; instead of what is learned, also when empty
 	// Labels that a pod must have, all of them; what is no pod has none.
 	Labels map[string]string `yaml:"labels"`
 }
@@ -435,7 +437,7 @@ func (r *Rule) Wishes() workload.Rule {
 	for i := range r.Near {
 		near = append(near, r.Near[i].String())
 	}
-	return workload.Rule{Match: r.Match, Class: class, Tier: tier, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Near: near, NearGiven: r.Near != nil}
+	return workload.Rule{Match: r.Match, Class: class, Tier: tier, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Isolated: r.Isolated, Near: near, NearGiven: r.Near != nil}
 }
 
 // tier is the one that a rule gives by any of the keys for it; "" when none does.

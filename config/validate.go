@@ -211,6 +211,9 @@ func (r *Rule) validate() error {
 	if r.CPUs < 0 || r.CPUs > topology.MaxID {
 		return fmt.Errorf("cpus: %d; want 0 (from what it uses) or more", r.CPUs)
 	}
+	if r.Isolated && r.Class != workload.Dedicated {
+		return errors.New("isolated: true goes with class: dedicated")
+	}
 	switch r.SMT {
 	case "", workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:
 		return nil

@@ -24,6 +24,7 @@ import (
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -351,6 +352,9 @@ func optionsFor(c config.Config) daemon.Options {
 			control.Interrupts: func(ctx context.Context, s *workload.Snapshot) (out control.Survey, err error) {
 				out.Devices, err = interrupts.Devices(ctx, s.Host)
 				return out, err
+			},
+			control.Isolation: func(_ context.Context, s *workload.Snapshot) (control.Survey, error) {
+				return control.Survey{Noise: hostprep.ReadNoise(root, s.Host)}, nil
 			},
 		},
 		Processes: process.Live{},

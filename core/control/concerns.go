@@ -1,14 +1,18 @@
 package control
 
 import (
+	"slices"
+
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/concern/caches"
 	"github.com/homenode/homenode/core/control/concern/interrupts"
+	"github.com/homenode/homenode/core/control/concern/isolate"
 	"github.com/homenode/homenode/core/control/concern/nextstart"
 	"github.com/homenode/homenode/core/control/concern/scheduler"
 	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/concern/swap"
 	"github.com/homenode/homenode/core/control/concern/threads"
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -22,6 +26,7 @@ type (
 	schedulerConcern  = scheduler.Concern
 	threadsConcern    = threads.Concern
 	interruptsConcern = interrupts.Concern
+	isolateConcern    = isolate.Concern
 )
 
 // Concerns is what the concerns remember. A checkpoint has their fields among those of State.
@@ -31,6 +36,7 @@ type Concerns struct {
 	schedulerConcern
 	threadsConcern
 	interruptsConcern
+	isolateConcern
 }
 
 // concerns returns all of them in the order in which they decide. A later one sees what earlier ones
@@ -46,6 +52,7 @@ func (s *State) concerns() []concern.Concern {
 		threads.Bound{Concern: &c.threadsConcern, Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample}, Batch: batch, Switched: s.trialBalances()},
 		s.interrupts(),
 		swap.Concern{Never: s.Settings.NeverSwap},
+		s.isolate(),
 	}
 }
 
@@ -57,11 +64,27 @@ func (s *State) interrupts() interrupts.Bound {
 	return interrupts.Bound{Concern: &s.interruptsConcern, Mode: s.Settings.Interrupts, Queues: s.Settings.Queues, Managers: s.Managers}
 }
 
+func (s *State) isolate() isolate.Bound {
+	left := func(number int) bool { return s.interrupts().Moves(number) }
+	return isolate.Bound{Concern: &s.isolateConcern, Left: left}
+}
+
+// surveyWanted reports whether a survey has anything to find: isolation costs a file for each interrupt.
+func (s *State) surveyWanted(kind SurveyKind) bool {
+	if kind != Isolation {
+		return true
+	}
+	return slices.ContainsFunc(s.Subjects, func(x *place.Subject) bool { return x.Spec.Isolated })
+}
+
 // surveyConcerns hands a survey to the concern that it is for.
 func (s *State) surveyConcerns(in *Survey) {
-	if in.Kind == Interrupts {
+	switch in.Kind {
+	case Interrupts:
 		s.interruptsConcern.Found(in.Devices)
 		s.decideAgain(s.interrupts())
+	case Isolation:
+		s.isolateConcern.Found(in.Noise)
 	}
 }
 
@@ -72,6 +95,7 @@ func newConcerns(settings *Settings, saved *Saved) Concerns {
 		schedulerConcern:  schedulerConcern{Scheduler: scheduler.Scheduler{SchedulerState: saved.Scheduler}},
 		threadsConcern:    threads.New(),
 		interruptsConcern: interruptsConcern{Fixed: map[string]bool{}},
+		isolateConcern:    isolate.New(),
 	}
 }
 
@@ -195,6 +219,7 @@ const (
 	KeySharing       = sharing.Key
 	KeyScheduler     = scheduler.Key
 	BalancingID      = threads.BalancingID
+	IsolationID      = isolate.ID
 	InterruptsOff    = interrupts.Off
 	InterruptsReport = interrupts.Report
 	InterruptsPlace  = interrupts.Place

@@ -689,6 +689,8 @@ func stepSetting(s *plan.Step) plan.SettingKind {
 		return plan.CacheGroup
 	case s.Kind == plan.SetCacheTasks:
 		return plan.CacheTasks
+	case s.Kind == plan.SetIRQ && s.Target.Kind == workload.InHost:
+		return plan.HostIRQ
 	case s.Kind == plan.SetIRQ:
 		return plan.IRQAffinity
 	case s.Kind == plan.SetQueues:

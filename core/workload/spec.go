@@ -83,6 +83,7 @@ type Spec struct {
 	Even       bool             // a split gives every node the same part, for guests that see their nodes; else by what the nodes have
 	Bandwidth  int64            // memory bandwidth it needs, MiB/s; 0 when unknown
 	Tier       Tier             `json:",omitzero"` // "": by its class
+	Isolated   bool             `json:",omitzero"` // dedicated work: what the kernel can move goes off its CPUs
 	Given      bool             // size and class come from a person or an orchestrator, not from what was seen
 }
 
