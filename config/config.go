@@ -132,6 +132,7 @@ type Config struct {
 	} `yaml:"metrics"`
 	Libvirt    Libvirt    `yaml:"libvirt"`
 	Proxmox    Proxmox    `yaml:"proxmox"`
+	Incus      Incus      `yaml:"incus"`
 	Containers Containers `yaml:"containers"`
 	Workloads  []Rule     `yaml:"workloads"` // the first rule that matches counts
 
@@ -220,6 +221,11 @@ type Libvirt struct {
 
 // Proxmox says what the daemon does with the guests of Proxmox VE.
 type Proxmox struct {
+	Manage Guests `yaml:"manage"` // none, marked or all
+}
+
+// Incus says what the daemon does with the instances of Incus and LXD.
+type Incus struct {
 	Manage Guests `yaml:"manage"` // none, marked or all
 }
 
@@ -518,6 +524,7 @@ func New() Config {
 	c.Near.Learn, c.Near.Follow = true, true
 	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise
 	c.Proxmox.Manage = AllGuests    // nothing of their configuration is changed
+	c.Incus.Manage = AllGuests
 	c.Containers = Containers{Manage: AllPods, Socket: "/var/run/nri/nri.sock", BestEffort: workload.Shared}
 	c.Metrics.Workloads = 1000
 	c.Record.MaxSize = 256 << 20 // two days of 100 workloads; see docs/design/balancing.md

@@ -91,6 +91,7 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 	options := optionsFor(c)
 	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, runsHere(c.StateDir).Admitted, odd
 	proxmoxIn(&options, c)
+	incusIn(&options, c)
 	pods := containersIn(&options, c)
 	if c.Mode == config.Enforce {
 		lock, err := store.LockHost()
@@ -437,6 +438,7 @@ func local(_ context.Context, stateDir string) (api.Backend, func() error, error
 	options, here := optionsFor(c), runsHere(c.StateDir)
 	options.Admitted = here.Admitted
 	proxmoxIn(&options, c)
+	incusIn(&options, c)
 	l := &daemon.Local{
 		Runs:    here,
 		Options: options,
