@@ -69,6 +69,18 @@ func (s *State) isolate() isolate.Bound {
 	return isolate.Bound{Concern: &s.isolateConcern, Left: left}
 }
 
+// allowIsolated has the host of the newest scan with the CPUs of partitions that homenode made.
+func (s *State) allowIsolated() {
+	s.Isolated = isolate.CPUs(&s.Journal)
+	h := s.Snapshot.Host
+	if h == nil || s.Isolated.Empty() {
+		return
+	}
+	with := *h
+	with.Allowed = h.Allowed.Union(s.Isolated.Intersect(h.Online))
+	s.Snapshot.Host = &with
+}
+
 // surveyWanted reports whether a survey has anything to find: isolation costs a file for each interrupt.
 func (s *State) surveyWanted(kind SurveyKind) bool {
 	if kind != Isolation {

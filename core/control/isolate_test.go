@@ -1,6 +1,7 @@
 package control
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,6 +9,7 @@ import (
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -84,6 +86,21 @@ func TestIsolated(t *testing.T) {
 	}
 	if got := f.get(plan.HostFile, file); got != "performance" {
 		t.Errorf("%s: %q", file, got)
+	}
+	partitions := 0
+	for _, e := range f.events {
+		if e.Code == words.StepTook && strings.Contains(e.Text, "cpuset.cpus.partition") {
+			partitions++
+		}
+	}
+	if partitions != 1 {
+		t.Errorf("the partition was made %d times", partitions)
+	}
+	if !f.s.Halted.None() {
+		t.Errorf("halted: %v", f.s.Halted)
+	}
+	if o := f.s.Observation("/web"); o == nil || !f.s.SetByOthers(&f.s.Journal, o).None() {
+		t.Error("the kernel keeps other work off the CPUs, and that counts as another program")
 	}
 	f.undo("")
 	if diff := cmp.Diff(before, f.all()); diff != "" {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/homenode/homenode/core/control/concern"
+	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/place"
@@ -68,6 +69,24 @@ func (b Bound) Ended(_ *concern.Scene, step *plan.Step, f *work.Failure) bool {
 
 // Found takes up what was read of the host.
 func (c *Concern) Found(n hostprep.Noise) { c.Noise, c.Heard = n, true }
+
+// CPUs returns those of the partitions that homenode has made, or was about to make.
+func CPUs(j *journal.Journal) (all topology.CPUSet) {
+	for _, e := range j.Group("partitions", plan.SettingKind.IsPartition) {
+		if e.Kind != plan.CgroupPartition {
+			continue
+		}
+		x := j.Of(plan.CgroupExclusive, e.Path)
+		if x == nil {
+			continue
+		}
+		cpus, err := topology.ParseCPUSet(x.New)
+		if err == nil {
+			all = all.Union(cpus)
+		}
+	}
+	return all
+}
 
 // turn is one decision.
 type turn struct {
