@@ -132,6 +132,7 @@ type Config struct {
 	} `yaml:"metrics"`
 	Libvirt    Libvirt    `yaml:"libvirt"`
 	Proxmox    Proxmox    `yaml:"proxmox"`
+	Incus      Incus      `yaml:"incus"`
 	Containers Containers `yaml:"containers"`
 	Workloads  []Rule     `yaml:"workloads"` // the first rule that matches counts
 
@@ -220,6 +221,11 @@ type Libvirt struct {
 
 // Proxmox says what the daemon does with the guests of Proxmox VE.
 type Proxmox struct {
+	Manage Guests `yaml:"manage"` // none, marked or all
+}
+
+// Incus says what the daemon does with the instances of Incus and LXD.
+type Incus struct {
 	Manage Guests `yaml:"manage"` // none, marked or all
 }
 
@@ -398,6 +404,7 @@ func (c *Config) Settings() control.Settings {
 	if s.Interrupts != control.InterruptsOff {
 		s.Surveys = append(s.Surveys, control.Interrupts)
 	}
+	s.Surveys = append(s.Surveys, control.Isolation)
 	for i := range c.Workloads {
 		r := &c.Workloads[i]
 		if len(r.Labels) > 0 {
@@ -421,7 +428,8 @@ type Rule struct {
 	CPUs       int                `yaml:"cpus"`       // 0: from what it uses
 	Memory     Size               `yaml:"memory"`     // 0: from what it holds
 	SMT        workload.SMTPolicy `yaml:"smt"`
-	Near       specfile.Nears     `yaml:"near"` // devices, processes, services; instead of what is learned, also when empty
+	Isolated   bool               `yaml:"isolated"` // dedicated work: what the kernel can move goes off its CPUs
+	Near       specfile.Nears     `yaml:"near"`     // devices, processes, services; instead of what is learned, also when empty
 	// Labels that a pod must have, all of them; what is no pod has none.
 	Labels map[string]string `yaml:"labels"`
 }
@@ -435,7 +443,7 @@ func (r *Rule) Wishes() workload.Rule {
 	for i := range r.Near {
 		near = append(near, r.Near[i].String())
 	}
-	return workload.Rule{Match: r.Match, Class: class, Tier: tier, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Near: near, NearGiven: r.Near != nil}
+	return workload.Rule{Match: r.Match, Class: class, Tier: tier, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Isolated: r.Isolated, Near: near, NearGiven: r.Near != nil}
 }
 
 // tier is the one that a rule gives by any of the keys for it; "" when none does.
@@ -516,6 +524,7 @@ func New() Config {
 	c.Near.Learn, c.Near.Follow = true, true
 	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise
 	c.Proxmox.Manage = AllGuests    // nothing of their configuration is changed
+	c.Incus.Manage = AllGuests
 	c.Containers = Containers{Manage: AllPods, Socket: "/var/run/nri/nri.sock", BestEffort: workload.Shared}
 	c.Metrics.Workloads = 1000
 	c.Record.MaxSize = 256 << 20 // two days of 100 workloads; see docs/design/balancing.md

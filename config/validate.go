@@ -75,6 +75,7 @@ func (c *Config) Validate() error {
 		oneOf("recognise", c.Recognise, control.RecogniseOff, control.RecogniseSuggest, control.RecogniseApply),
 		oneOf("libvirt.manage", c.Libvirt.Manage, NoGuests, MarkedGuests, NovaGuests, AllGuests),
 		oneOf("proxmox.manage", c.Proxmox.Manage, NoGuests, MarkedGuests, AllGuests),
+		oneOf("incus.manage", c.Incus.Manage, NoGuests, MarkedGuests, AllGuests),
 		oneOf("containers.manage", c.Containers.Manage, NoPods, ObservePods, AllPods),
 		oneOf("containers.best_effort", c.Containers.BestEffort, workload.Shared, workload.Batch),
 		patterns("manage.include", c.Manage.Include),
@@ -213,6 +214,9 @@ func (r *Rule) validate() error {
 	}
 	if r.CPUs < 0 || r.CPUs > topology.MaxID {
 		return fmt.Errorf("cpus: %d; want 0 (from what it uses) or more", r.CPUs)
+	}
+	if r.Isolated && r.Class != workload.Dedicated {
+		return errors.New("isolated: true goes with class: dedicated")
 	}
 	switch r.SMT {
 	case "", workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	cdi "tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/homenode/homenode/core/topology"
 )
 
 // cdiKind is vendor and class of the CDI devices: one for each request of a claim.
@@ -31,6 +33,24 @@ func variable(uid types.UID, request string) string {
 	return "HOMENODE_CLAIM_" + strings.NewReplacer("-", "_", ".", "_").Replace(string(uid)+"_"+request)
 }
 
+// cpuset is the variable in which a claim's container finds its CPUs, as "DRA_CPUSET_<claim UID>=0-2,14-15".
+// dra-driver-cpu made the name, hyphens of the UID included, and KubeVirt's virt-launcher pins vCPUs by it
+// (VEP 152). It is "" for a claim of several requests: a container may have one of them, and a variable of the
+// whole claim would name CPUs that are not its own. Without it virt-launcher uses the CPU set of its cgroup.
+func (c *claim) cpuset() string {
+	if len(c.requests()) != 1 {
+		return ""
+	}
+	var cpus topology.CPUSet
+	for i := range c.Bookings {
+		cpus = cpus.Union(c.Bookings[i].Given)
+	}
+	if cpus.Empty() { // of memory alone
+		return ""
+	}
+	return "DRA_CPUSET_" + string(c.UID) + "=" + cpus.String()
+}
+
 // write makes the file of a claim: each request is a device that puts the IDs of its
 // bookings into the container's environment.
 func (d cdiFolder) write(c *claim) error {
@@ -43,8 +63,11 @@ func (d cdiFolder) write(c *claim) error {
 				ids = append(ids, string(c.Bookings[i].ID))
 			}
 		}
-		spec.Devices = append(spec.Devices, cdi.Device{Name: cdiName(c.UID, request),
-			ContainerEdits: cdi.ContainerEdits{Env: []string{variable(c.UID, request) + "=" + strings.Join(ids, " ")}}})
+		env := []string{variable(c.UID, request) + "=" + strings.Join(ids, " ")}
+		if cpus := c.cpuset(); cpus != "" {
+			env = append(env, cpus)
+		}
+		spec.Devices = append(spec.Devices, cdi.Device{Name: cdiName(c.UID, request), ContainerEdits: cdi.ContainerEdits{Env: env}})
 	}
 	data, err := json.Marshal(spec)
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/guest"
+	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -90,6 +91,7 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 	options := optionsFor(c)
 	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, runsHere(c.StateDir).Admitted, odd
 	proxmoxIn(&options, c)
+	incusIn(&options, c)
 	pods := containersIn(&options, c)
 	if c.Mode == config.Enforce {
 		lock, err := store.LockHost()
@@ -352,6 +354,9 @@ func optionsFor(c config.Config) daemon.Options {
 				out.Devices, err = interrupts.Devices(ctx, s.Host)
 				return out, err
 			},
+			control.Isolation: func(_ context.Context, s *workload.Snapshot) (control.Survey, error) {
+				return control.Survey{Noise: hostprep.ReadNoise(root, s.Host)}, nil
+			},
 		},
 		Processes: process.Live{},
 		Clock:     wallClock{}, Lineage: lineage,
@@ -433,6 +438,7 @@ func local(_ context.Context, stateDir string) (api.Backend, func() error, error
 	options, here := optionsFor(c), runsHere(c.StateDir)
 	options.Admitted = here.Admitted
 	proxmoxIn(&options, c)
+	incusIn(&options, c)
 	l := &daemon.Local{
 		Runs:    here,
 		Options: options,

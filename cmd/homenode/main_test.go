@@ -20,7 +20,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if slices.Contains([]string{"numactl", "taskset", "migratepages", "numastat"}, filepath.Base(os.Args[0])) { // a link that a script made
+	if slices.Contains([]string{"numactl", "taskset", "migratepages", "numastat", "numad"}, filepath.Base(os.Args[0])) { // a link that a script made
 		asProgram()
 		return
 	}

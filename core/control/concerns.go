@@ -2,11 +2,13 @@ package control
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/concern/caches"
 	"github.com/homenode/homenode/core/control/concern/gpus"
 	"github.com/homenode/homenode/core/control/concern/interrupts"
+	"github.com/homenode/homenode/core/control/concern/isolate"
 	"github.com/homenode/homenode/core/control/concern/nextstart"
 	"github.com/homenode/homenode/core/control/concern/scheduler"
 	"github.com/homenode/homenode/core/control/concern/sharing"
@@ -27,6 +29,7 @@ type (
 	threadsConcern    = threads.Concern
 	interruptsConcern = interrupts.Concern
 	gpusConcern       = gpus.Concern
+	isolateConcern    = isolate.Concern
 )
 
 // Concerns is what the concerns remember. A checkpoint has their fields among those of State.
@@ -37,6 +40,7 @@ type Concerns struct {
 	threadsConcern
 	interruptsConcern
 	gpusConcern
+	isolateConcern
 }
 
 // concerns returns all of them in the order in which they decide. A later one sees what earlier ones
@@ -56,6 +60,7 @@ func (s *State) concerns() []concern.Concern {
 		gpus.Bound{Concern: &c.gpusConcern, Workers: s.Workers, Divide: s.Settings.Divide, Pace: s.Settings.Arrange.MoveBandwidth},
 		s.interrupts(),
 		swap.Concern{Never: s.Settings.NeverSwap},
+		s.isolate(),
 	}
 }
 
@@ -67,11 +72,39 @@ func (s *State) interrupts() interrupts.Bound {
 	return interrupts.Bound{Concern: &s.interruptsConcern, Mode: s.Settings.Interrupts, Queues: s.Settings.Queues, Managers: s.Managers}
 }
 
+func (s *State) isolate() isolate.Bound {
+	left := func(number int) bool { return s.interrupts().Moves(number) }
+	return isolate.Bound{Concern: &s.isolateConcern, Left: left}
+}
+
+// allowIsolated has the host of the newest scan with the CPUs of partitions that homenode made.
+func (s *State) allowIsolated() {
+	s.Isolated = isolate.CPUs(&s.Journal)
+	h := s.Snapshot.Host
+	if h == nil || s.Isolated.Empty() {
+		return
+	}
+	with := *h
+	with.Allowed = h.Allowed.Union(s.Isolated.Intersect(h.Online))
+	s.Snapshot.Host = &with
+}
+
+// surveyWanted reports whether a survey has anything to find: isolation costs a file for each interrupt.
+func (s *State) surveyWanted(kind SurveyKind) bool {
+	if kind != Isolation {
+		return true
+	}
+	return slices.ContainsFunc(s.Subjects, func(x *place.Subject) bool { return x.Spec.Isolated })
+}
+
 // surveyConcerns hands a survey to the concern that it is for.
 func (s *State) surveyConcerns(in *Survey) {
-	if in.Kind == Interrupts {
+	switch in.Kind {
+	case Interrupts:
 		s.interruptsConcern.Found(in.Devices)
 		s.decideAgain(s.interrupts())
+	case Isolation:
+		s.isolateConcern.Found(in.Noise)
 	}
 }
 
@@ -83,6 +116,7 @@ func newConcerns(settings *Settings, saved *Saved) Concerns {
 		threadsConcern:    threads.New(),
 		gpusConcern:       gpus.New(),
 		interruptsConcern: interruptsConcern{Fixed: map[string]bool{}},
+		isolateConcern:    isolate.New(),
 	}
 }
 
@@ -218,6 +252,7 @@ const (
 	KeySharing       = sharing.Key
 	KeyScheduler     = scheduler.Key
 	BalancingID      = threads.BalancingID
+	IsolationID      = isolate.ID
 	InterruptsOff    = interrupts.Off
 	InterruptsReport = interrupts.Report
 	InterruptsPlace  = interrupts.Place

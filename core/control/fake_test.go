@@ -282,12 +282,28 @@ func (f *fake) all() map[string]string {
 	return out
 }
 
+// isolated is the CPUs of partitions.
+func (f *fake) isolated() (all topology.CPUSet) {
+	for key, x := range f.values {
+		if key.kind != plan.CgroupPartition || x.Value != "isolated" {
+			continue
+		}
+		cpus, err := topology.ParseCPUSet(f.get(plan.CgroupExclusive, key.path))
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		all = all.Union(cpus)
+	}
+	return all
+}
+
 // snapshot is what a scan sees.
 func (f *fake) snapshot() workload.Snapshot {
 	h := f.host()
 	v := f.s.View()
 	seen := v.Attention()
 	s := workload.Snapshot{Host: h, Shrunk: f.shrunk, Problems: f.problems, Uptime: f.uptime, Nodes: f.uses}
+	h.Allowed = h.Allowed.Minus(f.isolated()) // others cannot use them, nor homenode itself
 	for _, id := range slices.Sorted(maps.Keys(f.works)) {
 		w := f.works[id]
 		o := w.obs
@@ -297,6 +313,9 @@ func (f *fake) snapshot() workload.Snapshot {
 			o.CgroupID, _ = strconv.ParseUint(x.Object, 10, 64)
 			if cpus, err := topology.ParseCPUSet(x.Value); err == nil && x.Value != "" {
 				o.CPUs = cpus.Intersect(h.Allowed)
+				if f.get(plan.CgroupPartition, o.Cgroup) == "isolated" {
+					o.CPUs = cpus
+				}
 			}
 			if mems, err := topology.ParseNodeSet(f.get(plan.CgroupMems, o.Cgroup)); err == nil && !mems.Empty() {
 				o.Mems = mems.Intersect(h.AllowedMems)
@@ -689,6 +708,8 @@ func stepSetting(s *plan.Step) plan.SettingKind {
 		return plan.CacheGroup
 	case s.Kind == plan.SetCacheTasks:
 		return plan.CacheTasks
+	case s.Kind == plan.SetIRQ && s.Target.Kind == workload.InHost:
+		return plan.HostIRQ
 	case s.Kind == plan.SetIRQ:
 		return plan.IRQAffinity
 	case s.Kind == plan.SetQueues:

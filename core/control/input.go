@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -57,6 +58,7 @@ type Survey struct {
 	Links    map[workload.ID][]workload.Link `json:"links,omitempty"`
 	Read     map[workload.ID]time.Time       `json:"read,omitempty"` // when the counters of Links were
 	Devices  []irq.Device                    `json:"devices,omitempty"`
+	Noise    hostprep.Noise                  `json:"noise,omitzero"` // of Isolation
 }
 
 // Request is what somebody asks: exactly one of the pointers is set.

@@ -42,6 +42,7 @@ func (s *State) scan(in *Scan) {
 		}
 	}
 	s.Show(scene.Named(s.Admissions, snap))
+	s.allowIsolated()
 	s.Snapshot.Observations = s.OwnWrites(s.Snapshot.Observations, s.admittedSince)
 	unfollowed := s.Unfollowed(s.Settings.Rules)
 	if len(unfollowed) > 0 {

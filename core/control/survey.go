@@ -16,11 +16,14 @@ import (
 // every process, 10 µs apiece, so that 3,000 processes cost 0.1 % of a CPU. Links change
 // when workloads start. Interrupts: 300 take some 5 ms, and what is set stays until a
 // driver is loaded or a CPU comes or goes.
-var every = map[SurveyKind]time.Duration{Managers: 30 * time.Second, Links: 30 * time.Second, Interrupts: 10 * time.Second}
+var every = map[SurveyKind]time.Duration{Managers: 30 * time.Second, Links: 30 * time.Second, Interrupts: 10 * time.Second, Isolation: 10 * time.Second}
 
 // surveyDue asks for the surveys that are due.
 func (s *State) surveyDue() {
 	for _, kind := range s.Settings.Surveys {
+		if !s.surveyWanted(kind) {
+			continue
+		}
 		if at, ok := s.Surveyed[kind]; !ok || s.Began.Sub(at) >= every[kind] || at.After(s.Began) {
 			s.Surveyed[kind] = s.Began
 			s.note(Effect{Kind: EffectSurvey, Survey: kind})

@@ -51,6 +51,7 @@ const (
 	Managers   = work.Managers
 	Links      = work.Links
 	Interrupts = work.Interrupts
+	Isolation  = work.Isolation
 )
 
 // Codes of refusals and failures; package work describes them.

@@ -31,10 +31,12 @@ const (
 	IOWeight          SettingKind = "io.weight" // that of devices without one of their own
 	IOMax             SettingKind = "io.max"    // its lines with "; " between
 	CgroupFreeze      SettingKind = "cgroup.freeze"
-	TaskPolicy        SettingKind = "sched.policy"     // Path is a cgroup: the scheduling policy of the threads in it and below; or "TID@START": of one that had another than most
-	Scheduler         SettingKind = "scheduler"        // Path is "cpu": the scheduler for batch work that is in the kernel, by version; "" is none
-	CacheGroup        SettingKind = "resctrl.schemata" // Path is the name of a group of resctrl: what it may have of caches and bandwidth; "" where it is not there
-	CacheTasks        SettingKind = "resctrl.tasks"    // Path is a cgroup: the group of resctrl of the threads in it and below; "" is the default group
+	CgroupPartition   SettingKind = "cpuset.cpus.partition" // "member", "root" or "isolated"
+	CgroupExclusive   SettingKind = "cpuset.cpus.exclusive" // what partitions in it and below may take
+	TaskPolicy        SettingKind = "sched.policy"          // Path is a cgroup: the scheduling policy of the threads in it and below; or "TID@START": of one that had another than most
+	Scheduler         SettingKind = "scheduler"             // Path is "cpu": the scheduler for batch work that is in the kernel, by version; "" is none
+	CacheGroup        SettingKind = "resctrl.schemata"      // Path is the name of a group of resctrl: what it may have of caches and bandwidth; "" where it is not there
+	CacheTasks        SettingKind = "resctrl.tasks"         // Path is a cgroup: the group of resctrl of the threads in it and below; "" is the default group
 	MemoryController  SettingKind = "cgroup.subtree_control memory"
 	IOController      SettingKind = "cgroup.subtree_control io"
 	CPUController     SettingKind = "cgroup.subtree_control cpu" // as CgroupControllers, of the cpu controller
@@ -60,7 +62,11 @@ const (
 // CgroupFiles is the files of a cgroup that SetCgroup changes, with the value that each has
 // where nobody has set it (cgroup-v2.rst).
 var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", CgroupMax: "max 100000", CgroupFreeze: "0",
-	CgroupBurst: "0", MemoryLow: "0", MemoryHigh: "max", SwapMax: "max", IOWeight: "100", IOMax: ""}
+	CgroupBurst: "0", MemoryLow: "0", MemoryHigh: "max", SwapMax: "max", IOWeight: "100", IOMax: "",
+	CgroupPartition: "member", CgroupExclusive: ""}
+
+// IsPartition reports whether a setting is of the partition that a cgroup is (concern/isolate).
+func (k SettingKind) IsPartition() bool { return k == CgroupPartition || k == CgroupExclusive }
 
 // WholeQuota is the value of CgroupBurst that is as much as cpu.max gives in a period, the most
 // that the kernel takes (tg_set_cfs_bandwidth, kernel/sched/core.c).

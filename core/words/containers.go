@@ -16,6 +16,7 @@ var (
 	WishNotGranted    = says("wish-not-granted", "no grant in containers.annotations allows {} for its namespace")
 	WishNotGuaranteed = says("wish-not-guaranteed", "its pod is not Guaranteed (requests equal to limits in each container)")
 	WishNotWhole      = says("wish-not-whole", "it requests no whole number of CPUs")
+	WishNotDedicated  = says("wish-not-dedicated", "it goes with class dedicated")
 	WishUnlimited     = says("wish-unlimited", "it has no memory limit, and no grant in containers.annotations allows memory for its namespace")
 	WishBeyondLimit   = says("wish-beyond-limit", "that is more than its memory limit, and no grant in containers.annotations allows memory for its namespace")
 	PodAnnotations    = says("pod-annotations", "{}. It runs as {}. docs/containers.md, Grants, lists the permitted annotations.")

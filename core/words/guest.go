@@ -49,3 +49,12 @@ var (
 	ProxmoxPinned      = says("proxmox-pinned", "Another program, such as its hookscript, pinned its vCPU threads ({cpus}).")
 	GuestDevices       = says("guest-devices", "It has passed-through devices ({}), which pin its memory.")
 )
+
+// Instances of Incus and LXD.
+var (
+	IncusOff      = says("incus-off", "Its configuration has user.homenode.off.")
+	IncusUnmarked = says("incus-unmarked", "It has no user.homenode key (incus.manage: marked).")
+	IncusNodes    = says("incus-nodes", "Incus chooses its nodes (limits.cpu.nodes: {}).")
+	IncusPinned   = says("incus-pinned", "Incus pins its vCPUs (limits.cpu: {}). Homenode places a virtual machine with a number of vCPUs.")
+	IncusLimits   = says("incus-limits", "Incus chooses its CPUs (limits.cpu: {}). Homenode places a container with user.homenode.cpus instead.")
+)

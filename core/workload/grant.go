@@ -27,13 +27,14 @@ const (
 	MayBeImportant   Permission = "importance"         // any importance
 	MayBookMemory    Permission = "memory"             // more than the limit, or without a limit
 	MayRequireNearby Permission = "near=required"      // no home without the node of a device or workload
+	MayBeIsolated    Permission = "isolated"           // what the kernel can move goes off its CPUs; brings class=dedicated
 )
 
 // yielding is what a grant may list although everybody has it.
 var yielding = []Permission{"near", "max-nodes", "class=batch", "tier=batch"}
 
 // Permissions lists what a grant can allow.
-var Permissions = []Permission{MayBeShared, MayBeDedicated, MayBeNormal, MayBeOnline, MayBeStrict, MayBeImportant, MayBookMemory, MayRequireNearby}
+var Permissions = []Permission{MayBeShared, MayBeDedicated, MayBeNormal, MayBeOnline, MayBeStrict, MayBeImportant, MayBookMemory, MayRequireNearby, MayBeIsolated}
 
 // ParsePermission reads an entry of a grant's list.
 func ParsePermission(text string) (Permission, error) {
@@ -63,6 +64,7 @@ type Grant struct {
 
 // implied is what each permission brings with it.
 var implied = map[Permission][]Permission{
+	MayBeIsolated:  {MayBeDedicated, MayBeShared, MayBeNormal},
 	MayBeDedicated: {MayBeShared, MayBeNormal},
 	MayBeShared:    {MayBeNormal},
 	MayBeNormal:    {MayBeShared},
@@ -106,6 +108,7 @@ type Wishes struct {
 	Near       []Near
 	MaxNodes   int // 1 or more
 	Memory     topology.KiB
+	Isolated   bool // goes with class dedicated
 }
 
 // classRank and tierRank rise with what a class or tier takes from others.
@@ -132,6 +135,15 @@ func (w *Wishes) Over(spec *Spec, asked *Asked, backing Backing, may func(Permis
 	w.overNear(spec, asked, may, no)
 	if w.MaxNodes > 0 {
 		spec.MaxNodes = w.MaxNodes
+	}
+	switch {
+	case !w.Isolated || spec.Isolated:
+	case spec.Class != Dedicated:
+		no("isolated", words.Because(words.WishNotDedicated))
+	case !may(MayBeIsolated):
+		no("isolated", words.Because(words.WishNotGranted, string(MayBeIsolated)))
+	default:
+		spec.Isolated = true
 	}
 	if w.Memory > 0 {
 		switch {

@@ -11,6 +11,7 @@ type Rule struct {
 	CPUs       int          `json:"cpus,omitempty"`       // 0: from what it uses
 	Memory     topology.KiB `json:"memory,omitempty"`     // 0: from what it holds
 	SMT        SMTPolicy    `json:"smt,omitempty"`
+	Isolated   bool         `json:"isolated,omitempty"`   // with class dedicated
 	Near       []string     `json:"near,omitempty"`       // what ParseNear reads
 	NearGiven  bool         `json:"near_given,omitempty"` // Near stands instead of what is learned, also when empty
 }
@@ -36,6 +37,7 @@ func (r *Rule) Apply(spec *Spec) {
 	if r.SMT != "" {
 		spec.SMT = r.SMT
 	}
+	spec.Isolated = spec.Isolated || r.Isolated
 	for _, text := range r.Near {
 		near, _ := ParseNear(text) // config has checked it
 		spec.Near = append(spec.Near, near...)

@@ -84,6 +84,7 @@ type Spec struct {
 	Bandwidth  int64            // memory bandwidth it needs, MiB/s; 0 when unknown
 	Tier       Tier             `json:",omitzero"` // "": by its class
 	ForGPUs    bool             `json:",omitzero"` // Nodes and MinNodes are the nodes of the GPUs that its processes were found to use
+	Isolated   bool             `json:",omitzero"` // dedicated work: what the kernel can move goes off its CPUs
 	Given      bool             // size and class come from a person or an orchestrator, not from what was seen
 }
 

@@ -175,6 +175,9 @@ func (d *Driver) valueNow(cgroup string, kind plan.SettingKind) (string, error) 
 			out = append(out, lines[device])
 		}
 		return strings.Join(out, "; "), nil
+	case plan.CgroupPartition: // "isolated invalid (REASON)" where the kernel cannot have it so
+		kind, _, _ := strings.Cut(text, " ")
+		return kind, nil
 	case plan.CgroupBurst:
 		if text != "0" && text == d.quota(cgroup) {
 			return plan.WholeQuota, nil
@@ -187,6 +190,7 @@ func (d *Driver) valueNow(cgroup string, kind plan.SettingKind) (string, error) 
 var sinceKernel = map[plan.SettingKind]string{
 	plan.MemoryLow: "CONFIG_MEMCG", plan.MemoryHigh: "CONFIG_MEMCG", plan.SwapMax: "CONFIG_SWAP", plan.CgroupBurst: "Linux 5.14 with CONFIG_CFS_BANDWIDTH",
 	plan.IOWeight: "CONFIG_BLK_CGROUP_IOCOST, or BFQ as the scheduler of the devices", plan.IOMax: "CONFIG_BLK_DEV_THROTTLING",
+	plan.CgroupPartition: "CONFIG_CPUSETS", plan.CgroupExclusive: "Linux 6.7",
 	plan.CgroupIdle: "Linux 5.15", plan.CgroupWeight: "CONFIG_FAIR_GROUP_SCHED", plan.CgroupMax: "CONFIG_CFS_BANDWIDTH", plan.CgroupFreeze: "Linux 5.2",
 }
 
@@ -209,6 +213,9 @@ func (d *Driver) setValue(cgroup string, kind plan.SettingKind, want string) err
 		return err
 	}
 	now, err := d.valueNow(cgroup, kind)
+	if bad := d.invalid(cgroup, kind, want); bad != nil && err == nil {
+		return errors.Join(bad, d.writeValue(cgroup, kind, before))
+	}
 	switch {
 	case err != nil:
 		return err
@@ -216,6 +223,22 @@ func (d *Driver) setValue(cgroup string, kind plan.SettingKind, want string) err
 		return errors.Join(fmt.Errorf("cgroup %s: %s is %q after %q was written; someone else may be writing it", cgroup, kind, now, want), d.writeValue(cgroup, kind, before))
 	}
 	return nil
+}
+
+// invalid returns why the kernel does not have a cgroup as the partition that was written.
+func (d *Driver) invalid(cgroup string, kind plan.SettingKind, want string) error {
+	if kind != plan.CgroupPartition || want == plan.CgroupFiles[kind] {
+		return nil
+	}
+	text, err := d.files.read(cgroup, string(kind))
+	if err != nil {
+		return err
+	}
+	_, why, is := strings.Cut(strings.TrimSpace(text), " invalid")
+	if !is {
+		return nil
+	}
+	return fmt.Errorf("cgroup %s: the kernel does not make it a partition:%s", cgroup, cmp.Or(why, " it gives no reason"))
 }
 
 func sameValue(a, b string) bool {

@@ -3,7 +3,6 @@ package observe
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -13,7 +12,7 @@ import (
 // hypervisor reports whether a process may run a guest. Its name is its own to choose: what
 // is told of its vCPUs counts for a guest that its manager knows to be in that process.
 func (p *process) hypervisor() bool {
-	return strings.HasPrefix(p.comm, "qemu") || strings.HasPrefix(p.comm, "kvm")
+	return proc.Monitor([]byte(p.comm))
 }
 
 // vcpuOn is a vCPU on a node.

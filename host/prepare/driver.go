@@ -89,6 +89,14 @@ func parse(kind plan.SettingKind, path string) (setting, error) {
 			s.form = number
 			return s, nil
 		}
+		switch isNumber, isWord := hostprep.OfCPU(path); {
+		case isNumber:
+			s.form = number
+			return s, nil
+		case isWord:
+			s.form = word
+			return s, nil
+		}
 	}
 	return s, fmt.Errorf("%q is not the path of a setting of kind %q", path, kind)
 }
@@ -298,7 +306,14 @@ func (d *Driver) read(ctx context.Context, s setting) (string, error) {
 			return "", fmt.Errorf("interrupt %s: %w", s.path, err)
 		}
 	}
-	value, err := d.files.Read(s.file)
+	file := s.file
+	if file == hostprep.Workqueue { // what was asked for, where the kernel tells it
+		_, err := d.files.Read(hostprep.WorkqueueRequested)
+		if err == nil {
+			file = hostprep.WorkqueueRequested
+		}
+	}
+	value, err := d.files.Read(file)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", s.path, err)
 	}

@@ -170,7 +170,7 @@ func (s *Scene) SetByOthers(journal Journal, o *workload.Observation) words.Reas
 	if o.Kind != workload.InCgroup || o.CPUs.Empty() {
 		return words.Reason{}
 	}
-	if s.Snapshot.Host.Allowed.SubsetOf(o.CPUs) {
+	if s.Snapshot.Host.Allowed.Minus(s.Isolated).SubsetOf(o.CPUs) {
 		return words.Reason{}
 	}
 	own := o.Cgroup

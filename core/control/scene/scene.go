@@ -19,7 +19,10 @@ type Scene struct {
 	Took     time.Duration // from its start to its end
 	Snapshot workload.Snapshot
 	Before   workload.Snapshot `json:"-"` // of the scan before
-	Starts   []uint64          `json:"-"` // StartOf each observation of Snapshot, once control has decided on it
+	// Isolated is the CPUs of partitions that homenode made. The kernel lets no other cgroup use them, and so not
+	// homenode's own: a scan sees them as not allowed. Snapshot.Host has them.
+	Isolated topology.CPUSet
+	Starts   []uint64 `json:"-"` // StartOf each observation of Snapshot, once control has decided on it
 
 	// Of the sources.
 	Claims   map[workload.ID]*workload.Claim // of each workload that a source knows

@@ -98,6 +98,7 @@ const (
 	Managers   SurveyKind = "managers"   // other programs that place things
 	Links      SurveyKind = "links"      // devices and helpers that workloads use
 	Interrupts SurveyKind = "interrupts" // where interrupts and queues of devices go
+	Isolation  SurveyKind = "isolation"  // what may interrupt isolated work
 )
 
 // A step that failed waits 10 s, then twice as long each time, up to 10 minutes: a full

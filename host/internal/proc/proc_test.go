@@ -154,9 +154,22 @@ func FuzzMapping(f *testing.F) {
 }
 
 func TestVCPU(t *testing.T) {
-	for comm, want := range map[string]int{"CPU 0/KVM": 0, "CPU 12/TCG": 12, "CPU 4096/KVM": -1, "CPU x/KVM": -1, "CPU 3": -1, "CPU 3/": -1, "CPU 3/x": -1, "IO iothread1": -1, "": -1, "CPU /KVM": -1} {
+	for comm, want := range map[string]int{
+		"vcpu0": 0, "vcpu17": 17, "vcpu": -1, "vcpu4096": -1, "vcpu1x": -1, "vcpus": -1, "fc_vcpu 3": 3, "fc_vcpu": -1, "fc_vcpu3": -1, "fc_vmm": -1,
+		"crosvm_vcpu2": 2, "crosvm_vcpu": -1, "crosvm_disk0": -1, "CPU 0/KVM": 0, "CPU 12/TCG": 12, "CPU 4096/KVM": -1, "CPU x/KVM": -1, "CPU 3": -1, "CPU 3/": -1, "CPU 3/x": -1, "IO iothread1": -1, "": -1, "CPU /KVM": -1} {
 		if n, ok := VCPU([]byte(comm)); ok != (want >= 0) || ok && n != want {
 			t.Errorf("%q: %d, %t", comm, n, ok)
+		}
+	}
+}
+
+func TestMonitor(t *testing.T) {
+	for comm, want := range map[string]bool{
+		"qemu-system-x86": true, "kvm": true, "cloud-hyperviso": true, "firecracker": true, "crosvm": true, "crosvm_vcpu0": true,
+		"cloud-init": false, "firefox": false, "": false, "postgres": false,
+	} {
+		if got := Monitor([]byte(comm)); got != want {
+			t.Errorf("%q: %v", comm, got)
 		}
 	}
 }

@@ -26,7 +26,7 @@ import (
 )
 
 // Programs that this one stands in for: by their name as a command, and as the name it is called by.
-var Programs = []string{"migratepages", "numactl", "numastat", "taskset"}
+var Programs = []string{"migratepages", "numactl", "numad", "numastat", "taskset"}
 
 // ProgramCommand is the command for one of programs; nil for any other name.
 func ProgramCommand(e *cli.Env, name string) *cobra.Command {
@@ -35,6 +35,8 @@ func ProgramCommand(e *cli.Env, name string) *cobra.Command {
 		return migratepagesCommand(e)
 	case "numactl":
 		return numactlCommand(e)
+	case "numad":
+		return numadCommand(e)
 	case "numastat":
 		return numastatCommand(e)
 	case "taskset":

@@ -24,7 +24,7 @@ var groups = []struct {
 	{"Place, move, put back", []string{"run", "share", "move", "undo", "resume", "daemon", "config"}},
 	{"The machine", []string{"topology", "doctor", "probe", "host", "gather"}},
 	{"Virtual machines", []string{"vm", "openstack"}},
-	{"In the words of other programs", []string{"numactl", "taskset", "numastat", "migratepages"}},
+	{"In the words of other programs", []string{"numactl", "taskset", "numastat", "migratepages", "numad"}},
 	{"Try things out", []string{"demo", "trial", "plan", "sim", "replay"}},
 	{"About this program", []string{"help", "version", "completion"}},
 }

@@ -401,6 +401,7 @@ var noScreen = map[string]string{
 	"homenode numastat":              "as numactl",
 	"homenode taskset":               "as numactl",
 	"homenode migratepages":          "as numactl",
+	"homenode numad":                 "a line; cmd/homenode/testdata/script/numad.txtar",
 	"homenode daemon":                "writes a log until it ends",
 	"homenode metrics":               "for a program; golden in ui/metrics",
 	"homenode openstack export":      "files, golden in cmd/homenode/testdata/script/openstack.txtar",

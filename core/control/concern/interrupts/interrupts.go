@@ -58,6 +58,24 @@ func (b Bound) Decide(sc *concern.Scene) (out concern.Desired) {
 	return b.place(sc)
 }
 
+// Moves reports whether interrupt N is of a device that this concern places, or is left to another program.
+func (b Bound) Moves(number int) bool {
+	if slices.ContainsFunc(b.Managers, func(m scene.Manager) bool { return m.Interrupts }) {
+		return true
+	}
+	if b.Mode != Place {
+		return false
+	}
+	for i := range b.Devices.All {
+		for k := range b.Devices.All[i].Interrupts {
+			if b.Devices.All[i].Interrupts[k].Number == number {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // place returns the steps of the plan, unless it breaks a rule: that is in history once.
 func (b Bound) place(sc *concern.Scene) (out concern.Desired) {
 	d := &b.Devices

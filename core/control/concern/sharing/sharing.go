@@ -112,9 +112,11 @@ func (c *Concern) Mine(sc *concern.Scene) (out []*place.Subject) {
 // Name implements concern.Concern.
 func (c *Concern) Name() string { return "sharing" }
 
-// Owns implements concern.Concern: the files of cgroups, but for that of swap, which is the concern
-// of package swap.
-func (c *Concern) Owns(e *plan.Entry) bool { return e.Kind.IsCgroupFile() && e.Kind != plan.SwapMax }
+// Owns implements concern.Concern: the files of cgroups, but for those of the concerns of packages swap
+// and isolate.
+func (c *Concern) Owns(e *plan.Entry) bool {
+	return e.Kind.IsCgroupFile() && e.Kind != plan.SwapMax && !e.Kind.IsPartition()
+}
 
 // Decide implements concern.Concern.
 func (c *Concern) Decide(sc *concern.Scene) concern.Desired {

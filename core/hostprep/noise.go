@@ -1,0 +1,79 @@
+package hostprep
+
+import (
+	"fmt"
+	"io/fs"
+	"regexp"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// Noise is what may interrupt a CPU that should run one program alone, as far as the kernel lets it be moved.
+type Noise struct {
+	Unbound    topology.CPUSet `json:"unbound,omitzero"` // that unbound workqueues may use; empty where unknown
+	Default    topology.CPUSet `json:"default,omitzero"` // of interrupts that are yet to come; empty where unknown
+	Interrupts []Interrupt     `json:"interrupts,omitempty"`
+	Latency    topology.CPUSet `json:"latency,omitzero"`    // whose idle states can be bounded by their exit latency
+	Preference topology.CPUSet `json:"preference,omitzero"` // that have an energy preference
+	Governor   topology.CPUSet `json:"governor,omitzero"`   // that have a governor of their frequency and no energy preference
+}
+
+// ReadNoise takes it out of the tree of the machine or of a captured one.
+func ReadNoise(fsys fs.FS, h *topology.Host) Noise {
+	var n Noise
+	if set := mask(fsys, WorkqueueRequested); set != nil {
+		n.Unbound = *set
+	} else if set := mask(fsys, Workqueue); set != nil {
+		n.Unbound = *set
+	}
+	if set := mask(fsys, DefaultIRQ); set != nil {
+		n.Default = *set
+	}
+	var f Facts
+	f.interrupts(fsys)
+	n.Interrupts = f.Interrupts
+	for cpu := range h.Online.All() {
+		if _, ok := text(fsys, IdleLatency(cpu)); ok {
+			n.Latency.Add(cpu)
+		}
+		if _, ok := text(fsys, EnergyPreference(cpu)); ok {
+			n.Preference.Add(cpu)
+			continue
+		}
+		if _, ok := text(fsys, Governor(cpu)); ok {
+			n.Governor.Add(cpu)
+		}
+	}
+	return n
+}
+
+// WorkqueueRequested is what was last written to Workqueue. The kernel takes the CPUs of isolated partitions off
+// what Workqueue shows by itself (Linux 6.8, workqueue_unbound_exclude_cpumask in kernel/workqueue.c).
+const WorkqueueRequested = "sys/devices/virtual/workqueue/cpumask_requested"
+
+// IdleLatency is the longest time in µs that a CPU may take to leave an idle state: 0 for no bound
+// (Documentation/ABI/testing/sysfs-devices-power). The kernel uses no deeper state.
+func IdleLatency(cpu topology.CPUID) string {
+	return fmt.Sprintf("sys/devices/system/cpu/cpu%d/power/pm_qos_resume_latency_us", cpu)
+}
+
+// EnergyPreference is what a CPU that chooses its own frequency prefers (Documentation/admin-guide/pm/intel_pstate.rst
+// and amd-pstate.rst).
+func EnergyPreference(cpu topology.CPUID) string {
+	return fmt.Sprintf("sys/devices/system/cpu/cpu%d/cpufreq/energy_performance_preference", cpu)
+}
+
+// Governor is what chooses the frequency of a CPU (Documentation/admin-guide/pm/cpufreq.rst).
+func Governor(cpu topology.CPUID) string {
+	return fmt.Sprintf("sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor", cpu)
+}
+
+var (
+	latencyFile = regexp.MustCompile(`^sys/devices/system/cpu/cpu[0-9]{1,5}/power/pm_qos_resume_latency_us$`)
+	speedFile   = regexp.MustCompile(`^sys/devices/system/cpu/cpu[0-9]{1,5}/cpufreq/(energy_performance_preference|scaling_governor)$`)
+)
+
+// OfCPU reports whether a file is the setting of one CPU, a number (IdleLatency) or a word.
+func OfCPU(path string) (number, word bool) {
+	return latencyFile.MatchString(path), speedFile.MatchString(path)
+}

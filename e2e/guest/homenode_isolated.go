@@ -1,0 +1,213 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func init() { tests["homenode.isolated"] = homenodeIsolated }
+
+// spinnerFile is a program of two bytes: it jumps to itself. Programs in Go have threads that sleep and wake, each
+// of which would be an interrupt.
+const spinnerFile = "/tmp/spinner"
+
+// writeSpinner makes it, an ELF file with a header, one segment and the code (elf(5)).
+func (t *T) writeSpinner() {
+	const base, header = 0x400000, 64 + 56
+	code := []byte{0xeb, 0xfe}
+	var b []byte
+	put := func(v ...any) {
+		for _, x := range v {
+			b, _ = binary.Append(b, binary.LittleEndian, x)
+		}
+	}
+	put([]byte{0x7f, 'E', 'L', 'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0})
+	put(uint16(2), uint16(62), uint32(1), uint64(base+header), uint64(64), uint64(0))
+	put(uint32(0), uint16(64), uint16(56), uint16(1), uint16(0), uint16(0), uint16(0))
+	size := uint64(header + len(code))
+	put(uint32(1), uint32(5), uint64(0), uint64(base), uint64(base), size, size, uint64(0x1000), code)
+	t.Do(os.MkdirAll(filepath.Dir(spinnerFile), 0o755))
+	t.Do(os.WriteFile(spinnerFile, b, 0o755))
+}
+
+// spin starts it in a cgroup, "" for that of the tests.
+func (t *T) spin(in group) *exec.Cmd {
+	c := exec.Command(spinnerFile)
+	if in != "" {
+		f, err := os.Open(string(in))
+		t.Do(err)
+		defer f.Close()
+		c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(f.Fd())}
+	}
+	t.Do(c.Start())
+	t.Defer(func() {
+		c.Process.Kill()
+		c.Wait()
+	})
+	return c
+}
+
+// interruptsOf counts the interrupts of one CPU so far, by their names in /proc/interrupts.
+func (t *T) interruptsOf(cpu int) map[string]int {
+	out := map[string]int{}
+	lines := strings.Split(t.read("/proc/interrupts"), "\n")
+	column := slices.Index(strings.Fields(lines[0]), fmt.Sprintf("CPU%d", cpu))
+	if column < 0 {
+		t.Fatalf("no CPU %d in /proc/interrupts", cpu)
+	}
+	for _, line := range lines[1:] {
+		f := strings.Fields(line)
+		if len(f) <= column+1 {
+			continue
+		}
+		if n, err := strconv.Atoi(f[column+1]); err == nil {
+			out[strings.TrimSuffix(f[0], ":")] = n
+		}
+	}
+	return out
+}
+
+// disturbed counts the interrupts of CPUs in some seconds.
+func (t *T) disturbed(long time.Duration, cpus ...int) []map[string]int {
+	var before []map[string]int
+	for _, cpu := range cpus {
+		before = append(before, t.interruptsOf(cpu))
+	}
+	time.Sleep(long)
+	var out []map[string]int
+	for i, cpu := range cpus {
+		more := map[string]int{}
+		for name, n := range t.interruptsOf(cpu) {
+			if d := n - before[i][name]; d > 0 {
+				more[name] = d
+				more["all"] += d
+			}
+		}
+		out = append(out, more)
+	}
+	return out
+}
+
+// quietFiles is what isolation may change outside cgroups, by file.
+func quietFiles() snapshot {
+	s := snapshot{}
+	for _, pattern := range []string{"/proc/irq/*/smp_affinity", "/proc/irq/default_smp_affinity", "/sys/devices/virtual/workqueue/cpumask*",
+		"/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us", "/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
+		"/sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference", "/sys/devices/system/cpu/isolated"} {
+		files, _ := filepath.Glob(pattern)
+		for _, f := range files {
+			s[f] = readText(f)
+		}
+	}
+	return s
+}
+
+// homenodeIsolated: the CPU of isolated work becomes a partition of its own, and interrupts, unbound workqueues and
+// deep idle states leave it; what is counted there in ten seconds is compared with a busy CPU that nothing was done
+// for and with dedicated work; after kill -9 undo restores every file, byte for byte.
+func homenodeIsolated(t *T) {
+	t.writeSpinner()
+	shop := t.newGroup(cgroupRoot, "shop")
+	db := t.newGroup(shop, "db")
+	t.newGroup(shop, "web")
+	// Values of their own, so that undo can not pass by writing defaults.
+	latencies, _ := filepath.Glob("/sys/devices/system/cpu/cpu*/power/pm_qos_resume_latency_us")
+	for i, f := range latencies {
+		t.write(f, strconv.Itoa(100+i))
+	}
+	const masks = "/sys/devices/virtual/workqueue/cpumask"
+	t.write(masks, "7f")
+	t.write("/proc/irq/default_smp_affinity", "fb")
+	settings := func() snapshot {
+		s := takeSnapshot(nil)
+		for name, value := range quietFiles() {
+			s[name] = value
+		}
+		return s
+	}
+	before := settings()
+	work := t.spin(db)
+	usual := t.spin("")
+	t.Do(unix.SchedSetaffinity(usual.Process.Pid, &unix.CPUSet{1})) // CPU 0
+
+	rule := "reserve: {cpus: \"0\"}\nworkloads: [{match: /shop/db, class: dedicated, cpus: 1%s}]\n"
+	d := t.startDaemon(daemonOptions{mode: "enforce", extra: fmt.Sprintf(rule, "")})
+	cpu := -1
+	t.until(120*time.Second, time.Second, "a CPU of its own", func() (bool, string) {
+		now := t.set(readText(db.file("cpuset.cpus")))
+		if now.size() != 1 || now.has(0) {
+			return false, fmt.Sprintf("CPUs %s", now)
+		}
+		cpu = now.ids()[0]
+		return true, ""
+	})
+	warm(3 * time.Second)
+	counts := t.disturbed(10*time.Second, 0, cpu)
+	plain, dedicated := counts[0], counts[1]
+	t.stop(d)
+
+	d = t.startDaemon(daemonOptions{mode: "enforce", extra: fmt.Sprintf(rule, ", isolated: true")})
+	only := setOf(cpu)
+	t.until(120*time.Second, time.Second, "an isolated partition and a quiet host", func() (bool, string) {
+		if got := readText(db.file("cpuset.cpus.partition")); got != "isolated" {
+			return false, fmt.Sprintf("partition %q", got)
+		}
+		if got := t.set(readText("/sys/fs/cgroup/cpuset.cpus.isolated")); got != only {
+			return false, fmt.Sprintf("isolated CPUs %s, want %s", got, only)
+		}
+		if got := readText(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/power/pm_qos_resume_latency_us", cpu)); got != "2" {
+			return false, fmt.Sprintf("idle latency %q", got)
+		}
+		for _, f := range []string{masks, "/proc/irq/default_smp_affinity"} {
+			n, err := strconv.ParseUint(readText(f), 16, 64)
+			if err != nil || set(n).has(cpu) {
+				return false, fmt.Sprintf("%s is %s", f, readText(f))
+			}
+		}
+		return true, ""
+	})
+	warm(12 * time.Second) // interrupts follow a survey
+	left := 0
+	files, _ := filepath.Glob("/proc/irq/*/smp_affinity_list")
+	for _, f := range files {
+		actions := readText("/sys/kernel/irq/" + filepath.Base(filepath.Dir(f)) + "/actions")
+		if actions != "" && t.set(readText(f)).has(cpu) {
+			t.Logf("%s (%s) may still go to CPU %d: %s", f, actions, cpu, readText(f))
+			left++
+		}
+	}
+	quiet := t.disturbed(10*time.Second, cpu)[0]
+	t.alive(d)
+	for _, x := range []struct {
+		what  string
+		count map[string]int
+	}{{"busy, nothing done", plain}, {"dedicated", dedicated}, {"isolated", quiet}} {
+		t.Row("interrupts of a busy CPU in 10 s", x.what, fmt.Sprint(x.count["all"]), fmt.Sprint(x.count["LOC"]), fmt.Sprint(x.count["RES"]+x.count["CAL"]+x.count["TLB"]))
+		t.Logf("%s: %v", x.what, x.count)
+	}
+	for l := range strings.Lines(t.must(homenode("explain", "/shop/db"), exitOK).out) {
+		t.Logf("%s", strings.TrimRight(l, "\n"))
+	}
+	tickless := slices.ContainsFunc(strings.Fields(readText("/proc/cmdline")), func(w string) bool { return strings.HasPrefix(w, "nohz_full=") })
+	if tickless && quiet["all"]*100 > plain["all"] {
+		t.Fatalf("%d interrupts of an isolated CPU in 10 s, %d of a busy one: more than 1 %%", quiet["all"], plain["all"])
+	}
+
+	d.kill9()
+	t.must(homenode("undo", "--all"), exitOK)
+	work.Process.Kill()
+	t.same("after kill -9 and undo", before, settings(), all)
+	t.Textf("CPU %d: %d interrupts in 10 s isolated, %d dedicated, %d with nothing done; %d interrupts could not be moved; kill -9 and undo restored %d files", cpu, quiet["all"], dedicated["all"], plain["all"], left, len(before))
+}

@@ -1,0 +1,364 @@
+package incus
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// fake is a machine with an Incus whose answers the test chooses.
+type fake struct {
+	t      *testing.T
+	root   string
+	server string
+	answer http.HandlerFunc // of the instances
+	asked  int
+	now    time.Time
+}
+
+func newFake(t *testing.T) *fake {
+	t.Helper()
+	root, err := os.MkdirTemp("", "incus") // a socket's path is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(root) })
+	f := &fake{t: t, root: root, now: time.Unix(1000, 0), server: `{"type":"sync","metadata":{"environment":{"server_name":"one","server_clustered":false}}}`}
+	f.mkdir("sys/fs/cgroup")
+	f.mkdir("var/lib/incus")
+	l, err := net.Listen("unix", filepath.Join(root, "var/lib/incus/unix.socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /1.0", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, f.server) })
+	mux.HandleFunc("GET /1.0/instances", func(w http.ResponseWriter, r *http.Request) {
+		f.asked++
+		if r.URL.RawQuery != "recursion=2&all-projects=true" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		f.answer(w, r)
+	})
+	s := &http.Server{Handler: mux}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	return f
+}
+
+func (f *fake) mkdir(name string) {
+	f.t.Helper()
+	if err := os.MkdirAll(filepath.Join(f.root, name), 0o755); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fake) write(name, text string) {
+	f.t.Helper()
+	f.mkdir(filepath.Dir(name))
+	if err := os.WriteFile(filepath.Join(f.root, name), []byte(text), 0o644); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// process is one of the machine.
+func (f *fake) process(pid int, comm, cgroup string) {
+	f.write(fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf("%d (%s) S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 %d%s\n", pid, comm, 1000+pid, strings.Repeat(" 0", 30)))
+	f.write(fmt.Sprintf("proc/%d/cgroup", pid), "0::"+cgroup+"\n")
+	if strings.HasPrefix(cgroup, "/lxc.payload.") {
+		f.mkdir("sys/fs/cgroup/" + strings.Split(cgroup, "/")[1])
+	}
+}
+
+// says has the server answer with instances, in JSON.
+func (f *fake) says(instances string) {
+	f.answer = func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"type":"sync","status":"Success","status_code":200,"metadata":[%s]}`, instances)
+	}
+}
+
+func (f *fake) source(o Options) *Source {
+	o.Root, o.Now = f.root, func() time.Time { return f.now }
+	if o.Manage == "" {
+		o.Manage = Every
+	}
+	return New(o)
+}
+
+func instanceJSON(name, kind string, pid int, config map[string]string) string {
+	text, _ := json.Marshal(config)
+	called, _ := json.Marshal(name)
+	return fmt.Sprintf(`{"name":%s,"type":%q,"project":"default","location":"none","status":"Running","expanded_config":%s,"expanded_devices":{},"state":{"status":"Running","pid":%d}}`, called, kind, text, pid)
+}
+
+// claimsOf refreshes a source and returns its claims by ID and its problems.
+func (f *fake) claimsOf(s *Source) (map[workload.ID]workload.Claim, []string) {
+	f.t.Helper()
+	out := map[workload.ID]workload.Claim{}
+	var texts []string
+	if err := s.Refresh(f.t.Context()); err != nil {
+		texts = append(texts, err.Error())
+	}
+	claims, problems := s.Claims(nil)
+	for _, c := range claims {
+		out[c.ID] = c
+	}
+	for _, p := range problems {
+		texts = append(texts, p.Subject+": "+p.Text)
+	}
+	return out, texts
+}
+
+func TestInstances(t *testing.T) {
+	f := newFake(t)
+	f.process(100, "systemd", "/lxc.payload.web/init.scope")
+	f.process(200, "qemu-system-x86", "/system.slice/incus.service")
+	f.process(300, "init", "/lxc.payload.limited")
+	f.process(400, "systemd", "/lxc.payload.asks")
+	f.says(strings.Join([]string{
+		instanceJSON("web", "container", 100, nil),
+		instanceJSON("vm1", "virtual-machine", 200, map[string]string{"limits.cpu": "4", "limits.memory": "8GiB", "user.homenode.importance": "20"}),
+		instanceJSON("limited", "container", 300, map[string]string{"limits.cpu": "2"}),
+		instanceJSON("asks", "container", 400, map[string]string{"user.homenode.cpus": "3", "user.homenode.class": "dedicated", "user.homenode.memory": "2GiB"}),
+		instanceJSON("off", "container", 0, nil),
+		`{"name":"elsewhere","type":"container","project":"default","state":null}`,
+	}, ","))
+	s := f.source(Options{})
+	got, problems := f.claimsOf(s)
+	if len(got) != 4 {
+		t.Fatalf("%v", got)
+	}
+	web, vm := got["incus:web"], got["incus:vm1"]
+	if diff := cmp.Diff([]string{"/lxc.payload.web"}, web.Cgroups); diff != "" || web.Name != "web" || !web.Running || !web.Alone.None() {
+		t.Errorf("%+v", web)
+	}
+	if vm.Process != (workload.Process{PID: 200, Start: 1200}) || vm.Spec.CPUs != 4 || vm.Spec.Memory != 8<<20 || vm.Spec.Importance != 20 || !vm.Alone.None() {
+		t.Errorf("%+v %+v", vm, vm.Spec)
+	}
+	if why := got["incus:limited"].Alone; why.Code != words.IncusLimits {
+		t.Errorf("%v", why)
+	}
+	if asks := got["incus:asks"]; asks.Spec.CPUs != 3 || asks.Spec.Class != workload.Shared || asks.Asked.CPUs != workload.Own {
+		t.Errorf("%+v %+v", asks, asks.Spec)
+	}
+	if len(problems) != 2 || !strings.Contains(problems[0], "class dedicated") || !strings.Contains(problems[1], "memory") {
+		t.Errorf("%q", problems)
+	}
+	if p := s.Processes(); len(p) != 1 || p[0].PID != 200 {
+		t.Errorf("%v", p)
+	}
+
+	// What a grant allows the project is done.
+	s = f.source(Options{Grants: []workload.Grant{{Allow: []workload.Permission{workload.MayBeDedicated, workload.MayBookMemory}, Namespaces: []string{"incus/*"}}}})
+	got, problems = f.claimsOf(s)
+	if asks := got["incus:asks"].Spec; len(problems) != 0 || asks.Class != workload.Dedicated || asks.CPUs != 3 || asks.Memory != 2<<20 {
+		t.Errorf("%+v %q", asks, problems)
+	}
+	s = f.source(Options{Manage: Marked})
+	if got, _ = f.claimsOf(s); got["incus:web"].Alone.Code != words.IncusUnmarked || !got["incus:vm1"].Alone.None() {
+		t.Errorf("%+v", got)
+	}
+	s = f.source(Options{Manage: None})
+	if got, _ = f.claimsOf(s); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestAskedSeldom: an answer counts until an instance comes or goes, or it is old; after a failure the next question
+// comes later each time, and what was known stands.
+func TestAskedSeldom(t *testing.T) {
+	f := newFake(t)
+	f.process(100, "systemd", "/lxc.payload.web")
+	f.says(instanceJSON("web", "container", 100, nil))
+	s := f.source(Options{})
+	look := func(pass time.Duration, asked, known int) {
+		t.Helper()
+		f.now = f.now.Add(pass)
+		got, _ := f.claimsOf(s)
+		if f.asked != asked || len(got) != known {
+			t.Fatalf("%v: asked %d times, %d known; want %d, %d", f.now, f.asked, len(got), asked, known)
+		}
+	}
+	look(0, 1, 1)
+	look(2*time.Second, 1, 1)
+	f.process(200, "systemd", "/lxc.payload.new")
+	f.says(instanceJSON("web", "container", 100, nil) + "," + instanceJSON("new", "container", 200, nil))
+	look(2*time.Second, 2, 2)
+	look(askEvery, 3, 2)
+	fine := f.answer
+	f.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }
+	look(askEvery, 4, 2)
+	look(2*time.Second, 4, 2)
+	look(retryFirst, 5, 2)
+	look(retryFirst, 5, 2)
+	look(retryFirst, 6, 2)
+	f.answer = fine
+	look(retryMost, 7, 2)
+	os.RemoveAll(filepath.Join(f.root, "proc/200"))
+	look(time.Second, 7, 1)
+	os.Remove(filepath.Join(f.root, "var/lib/incus/unix.socket"))
+	look(time.Second, 7, 0)
+}
+
+func TestHostileAnswers(t *testing.T) {
+	text := func(s string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, s) }
+	}
+	list := func(s string) http.HandlerFunc { return text(`{"type":"sync","metadata":[` + s + `]}`) }
+	f := newFake(t)
+	f.process(100, "systemd", "/lxc.payload.web")
+	f.process(300, "bash", "/user.slice/lxc.payload/x")
+	f.process(400, "sshd", "/system.slice/ssh.service")
+	for _, tt := range []struct {
+		name   string
+		answer http.HandlerFunc
+		want   string // in the one line; "" for none
+		known  int
+	}{
+		{"no JSON", text("<html>"), "no JSON of Incus", 0},
+		{"nothing", text(""), "no JSON of Incus", 0},
+		{"an error", text(`{"type":"error","error":"not\u001b[31m authorized` + strings.Repeat("x", 1000) + `","error_code":403}`), "not", 0},
+		{"another type", text(`{"type":"sync","metadata":{"a":1}}`), "is not understood", 0},
+		{"types that do not fit", list(`{"name":7}`), "is not understood", 0},
+		{"a PID that is text", list(`{"name":"web","state":{"pid":"100"}}`), "is not understood", 0},
+		{"without end", func(w http.ResponseWriter, _ *http.Request) {
+			spaces := []byte(strings.Repeat(" ", 1<<20))
+			for range mostAnswer>>20 + 1 {
+				if _, err := w.Write(spaces); err != nil {
+					return
+				}
+			}
+		}, "larger than 64 MiB", 0},
+		{"too many", list(strings.Repeat(`{"name":"a"},`, mostInstances) + `{"name":"b"}`), "more than 10000", 0},
+		{"a name with escapes", list(instanceJSON("\x1b[2J", "container", 100, nil)), "is not known further", 0},
+		{"a name with slashes", list(instanceJSON("../../etc", "container", 100, nil)), "is not known further", 0},
+		{"a PID of init", list(instanceJSON("web", "container", 1, nil)), "", 0},
+		{"a negative PID", list(instanceJSON("web", "container", -5, nil)), "", 0},
+		{"a PID that has ended", list(instanceJSON("web", "container", 999, nil)), "", 0},
+		{"a process outside of containers", list(instanceJSON("web", "container", 400, nil)), "", 0},
+		{"a cgroup that only looks so", list(instanceJSON("web", "container", 300, nil)), "", 0},
+		{"a guest that is no QEMU", list(instanceJSON("web", "virtual-machine", 400, nil)), "", 0},
+		{"the same twice", list(instanceJSON("web", "container", 100, nil) + "," + instanceJSON("web", "container", 100, nil)), "", 1},
+		{"keys that mean nothing", list(instanceJSON("web", "container", 100, map[string]string{"user.homenode.class": "\x1b[31mred", "user.homenode.x\n": "1"})), `x1b[31mred`, 1},
+		{"no state", list(`{"name":"web"}`), "", 0},
+		{"null", text(`{"type":"sync","metadata":null}`), "", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			f.answer = tt.answer
+			got, problems := f.claimsOf(f.source(Options{}))
+			if len(got) != tt.known {
+				t.Errorf("%d known, want %d: %+v", len(got), tt.known, got)
+			}
+			all := strings.Join(problems, " | ")
+			if (all == "") != (tt.want == "") || !strings.Contains(all, tt.want) {
+				t.Errorf("%q, want %q", all, tt.want)
+			}
+			for _, p := range problems {
+				if strings.ContainsAny(p, "\x1b\n") || len(p) > 500 {
+					t.Errorf("%d bytes: %q", len(p), p)
+				}
+			}
+		})
+	}
+}
+
+// TestSilentServer: a server that does not answer holds nothing up for longer than the caller waits.
+func TestSilentServer(t *testing.T) {
+	f := newFake(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f.answer = func(_ http.ResponseWriter, r *http.Request) {
+		cancel()
+		<-r.Context().Done()
+	}
+	if err := f.source(Options{}).Refresh(ctx); err == nil {
+		t.Error("no error")
+	}
+}
+
+// TestCluster: instances of other members of a cluster are none of this host's.
+func TestCluster(t *testing.T) {
+	f := newFake(t)
+	f.server = `{"type":"sync","metadata":{"environment":{"server_name":"one","server_clustered":true}}}`
+	f.process(100, "systemd", "/lxc.payload.web")
+	web := instanceJSON("web", "container", 100, nil)
+	f.says(strings.Replace(web, `"none"`, `"two"`, 1))
+	if got, _ := f.claimsOf(f.source(Options{})); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+	f.says(strings.Replace(web, `"none"`, `"one"`, 1))
+	if got, _ := f.claimsOf(f.source(Options{})); len(got) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// drives records the cgroups of steps.
+type drives struct {
+	plan.Driver
+	at []string
+}
+
+func (d *drives) Apply(_ context.Context, step plan.Step, _ func(plan.Move)) error {
+	d.at = append(d.at, step.Target.Cgroup)
+	return nil
+}
+
+func (d *drives) Changes(_ context.Context, step plan.Step) ([]plan.Change, error) {
+	d.at = append(d.at, step.Target.Cgroup)
+	return nil, nil
+}
+
+func TestDriver(t *testing.T) {
+	for _, tt := range []struct {
+		kind     plan.StepKind
+		at, want string
+	}{
+		{plan.SetCPUs, "/lxc.payload.web/system.slice/db.service", "/lxc.payload.web"},
+		{plan.SetMems, "/lxc.payload.web/init.scope", "/lxc.payload.web"},
+		{plan.SetCPUs, "/lxc.payload.web", "/lxc.payload.web"},
+		{plan.SetCPUs, "/system.slice/db.service", "/system.slice/db.service"},
+		{plan.SetCgroup, "/lxc.payload.web/init.scope", "/lxc.payload.web/init.scope"},
+	} {
+		d := &drives{}
+		step := plan.Step{Kind: tt.kind, Target: plan.Target{Kind: workload.InCgroup, Cgroup: tt.at}}
+		Driver{d}.Apply(t.Context(), step, nil)
+		Driver{d}.Changes(t.Context(), step)
+		if diff := cmp.Diff([]string{tt.want, tt.want}, d.at); diff != "" {
+			t.Errorf("%s of %s: %s", tt.kind, tt.at, diff)
+		}
+	}
+}
+
+func FuzzInstance(f *testing.F) {
+	f.Add(instanceJSON("web", "container", 100, map[string]string{"limits.cpu": "2", "user.homenode.near": "device=eth0"}))
+	f.Add(instanceJSON("vm", "virtual-machine", 100, map[string]string{"limits.memory": "50%", "user.homenode.tier": "2", "user.homenode.class": "batch"}))
+	f.Add(`{"name":"a","state":{"pid":2}}`)
+	s := New(Options{Manage: Every})
+	f.Fuzz(func(t *testing.T, text string) {
+		var w wireInstance
+		if json.Unmarshal([]byte(text), &w) != nil || w.State == nil {
+			return
+		}
+		i, ok, _ := read("incus", &w)
+		if !ok {
+			return
+		}
+		c, bad := s.claim(&i)
+		if c.Spec.CPUs < 0 || c.Spec.Memory < 0 || c.Spec.Class == workload.Dedicated || len(bad) > mostBad+4 {
+			t.Errorf("%+v %q", c.Spec, bad)
+		}
+	})
+}

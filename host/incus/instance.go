@@ -1,0 +1,224 @@
+package incus
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// instance is what is known of one that runs.
+type instance struct {
+	server  string // incus or lxd
+	name    string
+	project string
+	machine bool             // a virtual machine
+	process workload.Process // its init, or its QEMU
+	cgroup  string           // of a container; "" when it is not known
+
+	cpus    int          // that it asks for; 0 where nothing tells
+	memory  topology.KiB // of a virtual machine
+	limits  string       // limits.cpu, where Incus chooses or pins the CPUs by it; else ""
+	nodes   string       // limits.cpu.nodes
+	huge    bool         // memory of 2 MiB pages
+	devices []string     // of the host that it has whole
+	wishes  workload.Wishes
+	marked  bool // some key names it
+	off     bool
+	bad     []string // keys that cannot be read
+}
+
+// prefix is that of homenode's keys.
+const prefix = "user.homenode."
+
+// keys of an instance, prefix before them.
+var keys = []string{"class", "cpus", "importance", "isolated", "max-nodes", "memory", "near", "off", "tier"}
+
+const (
+	// mostBad bounds the keys of one instance that are reported.
+	mostBad = 8
+	// defaultMemory is that of a virtual machine without limits.memory, and defaultCPUs its vCPUs.
+	defaultMemory topology.KiB = 1 << 20
+	defaultCPUs                = 1
+)
+
+// named is how names of instances and projects may look. Incus has host names for instances.
+var named = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+
+// read makes an instance of what the server says; ok is false for one that does not run.
+func read(server string, w *wireInstance) (i instance, ok bool, bad string) {
+	if w.Project == "" {
+		w.Project = "default"
+	}
+	if !named.MatchString(w.Name) || !named.MatchString(w.Project) {
+		return i, false, fmt.Sprintf("an instance with the name %q in project %q is not known further", words.Printable(clip(w.Name, 64)), words.Printable(clip(w.Project, 64)))
+	}
+	if w.State.PID <= 1 || w.State.Status == "Stopped" {
+		return i, false, ""
+	}
+	i = instance{server: server, name: w.Name, project: w.Project, machine: w.Type == "virtual-machine"}
+	i.process.PID = w.State.PID
+	i.sizes(w.Config)
+	for _, key := range slices.Sorted(maps.Keys(w.Config)) {
+		if key, ours := strings.CutPrefix(key, prefix); ours {
+			i.key(key, strings.TrimSpace(w.Config[prefix+key]))
+		}
+	}
+	if i.wishes.Tier != "" {
+		if _, _, err := i.wishes.Tier.With(i.wishes.Class); err != nil {
+			i.wrong("tier", string(i.wishes.Tier), "one that goes with its class")
+			i.wishes.Tier = ""
+		}
+	}
+	if i.machine {
+		i.passed(w.Devices)
+	}
+	return i, true, ""
+}
+
+// sizes reads the limits that Incus knows.
+func (i *instance) sizes(config map[string]string) {
+	limit := strings.TrimSpace(config["limits.cpu"])
+	i.nodes = clip(strings.TrimSpace(config["limits.cpu.nodes"]), 64)
+	n, err := strconv.Atoi(limit)
+	counted := err == nil && n > 0 && n <= topology.MaxID
+	switch {
+	case !i.machine:
+		i.limits = clip(limit, 64)
+		return
+	case limit == "":
+		i.cpus = defaultCPUs
+	case counted:
+		i.cpus = n
+	default:
+		i.limits = clip(limit, 64)
+	}
+	i.memory = defaultMemory
+	if kib, ok := sizeOf(config["limits.memory"]); ok {
+		i.memory = kib
+	}
+	i.huge = config["limits.memory.hugepages"] == "true"
+}
+
+// passed notes the devices of the host that a virtual machine has whole: their drivers keep its memory in place.
+func (i *instance) passed(devices map[string]map[string]string) {
+	for _, name := range slices.Sorted(maps.Keys(devices)) {
+		d := devices[name]
+		nic := d["type"] == "nic" && (d["nictype"] == "physical" || d["nictype"] == "sriov")
+		gpu := d["type"] == "gpu" && d["gputype"] != "mdev"
+		if (nic || gpu || d["type"] == "pci") && len(i.devices) < mostBad {
+			i.devices = append(i.devices, words.Printable(clip(name, 64)))
+		}
+	}
+}
+
+func (i *instance) wrong(key, value, want string) {
+	if len(i.bad) < mostBad {
+		i.bad = append(i.bad, fmt.Sprintf("%s%s: %q; want %s", prefix, key, words.Printable(clip(value, 64)), want))
+	}
+}
+
+// key reads one key. What is wrong says nothing.
+func (i *instance) key(key, value string) {
+	i.marked = true
+	w := &i.wishes
+	switch key {
+	case "class":
+		class, err := workload.ParseClass(value)
+		if err != nil {
+			i.wrong(key, value, "dedicated, shared or batch")
+			return
+		}
+		w.Class = class
+	case "tier":
+		tier, err := workload.ParseTier(value)
+		if err != nil {
+			i.wrong(key, value, "online-strict, online, normal or batch")
+			return
+		}
+		w.Tier = tier
+	case "cpus":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > topology.MaxID {
+			i.wrong(key, value, "1 or more")
+			return
+		}
+		if !i.machine { // a virtual machine has its vCPUs
+			i.cpus = n
+		}
+	case "importance":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 0 || n > 100 {
+			i.wrong(key, value, "0 to 100")
+			return
+		}
+		w.Importance = &n
+	case "max-nodes":
+		n, err := strconv.Atoi(value)
+		if err != nil || n < 1 || n > topology.MaxID {
+			i.wrong(key, value, "1 or more")
+			return
+		}
+		w.MaxNodes = n
+	case "memory":
+		kib, ok := sizeOf(value)
+		if !ok {
+			i.wrong(key, value, "a size with a unit, such as 8GiB")
+			return
+		}
+		w.Memory = kib
+	case "near":
+		near, err := workload.ParseNear(value)
+		if err != nil {
+			i.wrong(key, value, "1 to 16 of device=NAME (a name or PCI address), process=NAME and service=NAME, each with policy=required after it if wanted")
+			return
+		}
+		w.Near = near
+	case "isolated", "off":
+		yes, err := strconv.ParseBool(value)
+		if err != nil {
+			i.wrong(key, value, "true or false")
+			return
+		}
+		if key == "off" {
+			i.off = yes
+		} else {
+			w.Isolated = yes
+		}
+	default:
+		if len(i.bad) < mostBad {
+			i.bad = append(i.bad, fmt.Sprintf("%s%s is unknown; known are %s", prefix, words.Printable(clip(key, 64)), strings.Join(keys, ", ")))
+		}
+	}
+}
+
+// sizeOf reads a size with a unit, as Incus writes them: 4GiB, 512MB. A share of the host (50%) is none.
+func sizeOf(text string) (topology.KiB, bool) {
+	text = strings.TrimSpace(text)
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n < 1024 || n > 1<<60 {
+		return 0, false
+	}
+	return topology.KiB(n >> 10), true
+}
+
+// called is its name for people; of another project than the first with that.
+func (i *instance) called() string {
+	if i.project == "default" {
+		return i.name
+	}
+	return i.project + "/" + i.name
+}
+
+func (i *instance) id() workload.ID { return workload.ID(i.server + ":" + i.called()) }
+
+// namespace is what grants name its project by.
+func (i *instance) namespace() string { return i.server + "/" + i.project }

@@ -1,0 +1,335 @@
+package incus
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/internal/proc"
+)
+
+// Managed says which instances homenode places.
+type Managed string
+
+// Which instances.
+const (
+	None   Managed = "none"   // they are cgroups and processes like others
+	Marked Managed = "marked" // those with a key of homenode
+	Every  Managed = "all"
+)
+
+// Options says what a Source works with.
+type Options struct {
+	Root   string // the machine's file tree; "" is /
+	Manage Managed
+	Grants []workload.Grant
+	// Rule returns the rule of the configuration for what has some names, nil for none. nil: there is no configuration.
+	Rule func(names []string, labels map[string]string) *workload.Rule
+	Now  func() time.Time // time.Now when nil
+}
+
+// sockets is where the servers listen, below the root, and what their instances are called by.
+var sockets = []struct{ server, socket, run string }{
+	{"incus", "var/lib/incus/unix.socket", "run/incus"},
+	{"lxd", "var/snap/lxd/common/lxd/unix.socket", "var/snap/lxd/common/lxd/logs"},
+	{"lxd", "var/lib/lxd/unix.socket", "run/lxd"},
+}
+
+const (
+	// asking bounds one Refresh.
+	asking = 2 * time.Second
+	// askEvery is how long an answer counts where no instance was seen to come or go. Configurations change so
+	// seldom; the answer costs Incus a process for each container.
+	askEvery = 30 * time.Second
+	// After a failure the next question comes after retryFirst, then twice as late each time.
+	retryFirst, retryMost = 10 * time.Second, 5 * time.Minute
+)
+
+// Source is the instances of Incus and LXD on this machine. Its methods may be called from several goroutines.
+type Source struct {
+	o Options
+
+	mu      sync.Mutex // guards what follows; nothing is read or asked with it held
+	known   map[string]*answer
+	running []instance
+	odd     []string
+}
+
+// answer is what one server said.
+type answer struct {
+	at    time.Time
+	seen  string // what was seen of its instances then
+	all   []instance
+	odd   []string // what is not understood
+	err   error
+	fails int
+}
+
+// New makes a source; Refresh reads.
+func New(o Options) *Source {
+	o.Root = cmp.Or(o.Root, "/")
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Source{o: o, known: map[string]*answer{}}
+}
+
+// Name is the source's.
+func (s *Source) Name() string { return "Incus" }
+
+// Wake is nil: what begins is found by its cgroup at the next scan.
+func (s *Source) Wake() <-chan struct{} { return nil }
+
+// Processes is the QEMU of each virtual machine.
+func (s *Source) Processes() (out []workload.Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range s.running {
+		if s.running[i].machine {
+			out = append(out, s.running[i].process)
+		}
+	}
+	return out
+}
+
+// payloads is how LXC begins the name of the cgroup of a container.
+const payloads = "lxc.payload."
+
+// Refresh brings what is known up to date. A host without Incus or LXD has no instances.
+func (s *Source) Refresh(ctx context.Context) error {
+	if s.o.Manage == None {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	var errs []error
+	var running []instance
+	var odd []string
+	for _, x := range sockets {
+		a := s.refresh(ctx, x.server, x.socket, x.run)
+		if a == nil {
+			continue
+		}
+		if a.err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", x.socket, a.err))
+		}
+		for _, i := range a.all {
+			if s.find(&i) {
+				running = append(running, i)
+			}
+		}
+		odd = append(odd, a.odd...)
+	}
+	slices.SortFunc(running, func(a, b instance) int { return cmp.Compare(a.id(), b.id()) })
+	running = slices.CompactFunc(running, func(a, b instance) bool { return a.id() == b.id() })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running, s.odd = running, odd
+	return errors.Join(errs...)
+}
+
+// refresh asks one server where that is due; nil where there is none.
+func (s *Source) refresh(ctx context.Context, server, socket, run string) *answer {
+	file := filepath.Join(s.o.Root, socket)
+	if st, err := os.Stat(file); err != nil || st.Mode().Type() != fs.ModeSocket {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.known, socket)
+		return nil
+	}
+	s.mu.Lock()
+	was := s.known[socket]
+	s.mu.Unlock()
+	now, seen := s.o.Now(), s.seen(run)
+	if was != nil {
+		age := now.Sub(was.at).Abs()
+		wait := min(retryFirst<<min(max(was.fails-1, 0), 10), retryMost)
+		fresh := was.err == nil && was.seen == seen && age < askEvery
+		rests := was.err != nil && age < wait
+		if fresh || rests {
+			return was
+		}
+	}
+	a := &answer{at: now, seen: seen}
+	all, err := instancesOf(ctx, file)
+	if err != nil {
+		a.err = err
+		a.fails = 1
+		if was != nil { // what was known stands
+			a.fails = was.fails + 1
+			a.all = was.all
+			a.odd = was.odd
+		}
+	}
+	for k := range all {
+		i, ok, bad := read(server, &all[k])
+		if ok {
+			a.all = append(a.all, i)
+		}
+		if bad != "" && len(a.odd) < mostBad {
+			a.odd = append(a.odd, bad)
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known[socket] = a
+	return a
+}
+
+// seen tells one set of running instances from another without a question: by the cgroups of containers, and by the
+// folder that has an entry for each instance that runs.
+func (s *Source) seen(run string) string {
+	var b strings.Builder
+	entries, _ := os.ReadDir(filepath.Join(s.o.Root, "sys/fs/cgroup"))
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), payloads) {
+			continue
+		}
+		if st, err := e.Info(); err == nil {
+			fmt.Fprintln(&b, e.Name(), st.ModTime().UnixNano())
+		}
+	}
+	if st, err := os.Stat(filepath.Join(s.o.Root, run)); err == nil {
+		fmt.Fprintln(&b, st.ModTime().UnixNano())
+	}
+	return b.String()
+}
+
+// find completes an instance by its process; false when that has ended.
+func (s *Source) find(i *instance) bool {
+	pid := strconv.Itoa(i.process.PID)
+	stat, err := s.text("proc", pid, "stat")
+	if err != nil {
+		return false
+	}
+	parsed, err := proc.ParseStat([]byte(stat))
+	if err != nil || parsed.PID != i.process.PID {
+		return false
+	}
+	i.process.Start = parsed.Start
+	if i.machine {
+		return strings.HasPrefix(string(parsed.Comm), "qemu") // the PID may be another program's by now
+	}
+	text, err := s.text("proc", pid, "cgroup")
+	if err != nil {
+		return false
+	}
+	i.cgroup = payloadOf(text)
+	return i.cgroup != ""
+}
+
+// payloadOf is the cgroup of the container that a process is in, by /proc/PID/cgroup; "" for none.
+func payloadOf(text string) string {
+	for line := range strings.Lines(text) {
+		at, v2 := strings.CutPrefix(strings.TrimSpace(line), "0::")
+		if !v2 || !strings.HasPrefix(at, "/") {
+			continue
+		}
+		parts := strings.Split(at, "/")
+		for k, part := range parts {
+			if strings.HasPrefix(part, payloads) {
+				return strings.Join(parts[:k+1], "/")
+			}
+		}
+	}
+	return ""
+}
+
+// mostText bounds a file of /proc, bytes.
+const mostText = 64 << 10
+
+func (s *Source) text(parts ...string) (string, error) {
+	f, err := os.Open(filepath.Join(append([]string{s.o.Root}, parts...)...))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, mostText))
+	return string(b), err
+}
+
+// Claims is what is known of the instances as of the last Refresh.
+func (s *Source) Claims(*topology.Host) (out []workload.Claim, problems []workload.Problem) {
+	s.mu.Lock()
+	running, odd := s.running, s.odd
+	s.mu.Unlock()
+	for k := range running {
+		c, bad := s.claim(&running[k])
+		out = append(out, c)
+		for _, text := range bad {
+			problems = append(problems, workload.Problem{Subject: string(c.ID), Text: text})
+		}
+	}
+	for _, text := range odd {
+		problems = append(problems, workload.Problem{Subject: s.Name(), Text: text})
+	}
+	return out, problems
+}
+
+func (s *Source) claim(i *instance) (workload.Claim, []string) {
+	spec := workload.Spec{ID: i.id(), Name: i.called(), Class: workload.Shared, Importance: workload.DefaultImportance,
+		CPUs: i.cpus, Memory: i.memory, Given: i.machine}
+	if i.huge {
+		spec.HugePage = 2 << 10
+	}
+	c := workload.Claim{ID: spec.ID, Name: spec.Name, Also: []string{i.name}, Running: true, Ruled: true, Alone: s.alone(i),
+		Owner: workload.NamespaceOwner(i.namespace())}
+	if i.machine {
+		c.Process = i.process
+	} else {
+		c.Cgroups = []string{i.cgroup}
+		if i.cpus > 0 { // by a key, which its author chose
+			c.Asked.CPUs = workload.Own
+		}
+	}
+	if s.o.Rule != nil {
+		names := append([]string{string(spec.ID), spec.Name}, c.Cgroups...)
+		if r := s.o.Rule(names, nil); r != nil {
+			r.Apply(&spec)
+			c.Asked = workload.Asked{}
+		}
+	}
+	// Nobody but this host schedules instances: limits are what they have.
+	backing := workload.Backing{Guaranteed: true, CPUs: i.cpus, Limit: i.memory}
+	refused := i.wishes.Over(&spec, &c.Asked, backing, func(p workload.Permission) bool {
+		return slices.ContainsFunc(s.o.Grants, func(g workload.Grant) bool { return g.Allows(p, i.namespace(), nil) })
+	})
+	bad := slices.Clone(i.bad)
+	for _, why := range refused {
+		bad = append(bad, why.String())
+	}
+	c.Spec = &spec
+	return c, bad
+}
+
+// alone says why an instance is not homenode's to place.
+func (s *Source) alone(i *instance) words.Reason {
+	switch {
+	case i.off:
+		return words.Because(words.IncusOff)
+	case s.o.Manage != Every && !i.marked:
+		return words.Because(words.IncusUnmarked)
+	case i.nodes != "":
+		return words.Because(words.IncusNodes, words.Printable(i.nodes))
+	case i.limits != "" && i.machine:
+		return words.Because(words.IncusPinned, words.Printable(i.limits))
+	case i.limits != "":
+		return words.Because(words.IncusLimits, words.Printable(i.limits))
+	case len(i.devices) > 0:
+		return words.Because(words.GuestDevices, strings.Join(i.devices, ", "))
+	}
+	return words.Reason{}
+}
