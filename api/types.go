@@ -219,6 +219,15 @@ type Status struct {
 	Trend     *Trend                  `json:"trend,omitempty"`     // how local online work has been since the daemon started; absent without a daemon
 	Trial     *Trial                  `json:"trial,omitempty"`     // trial under way; absent when none is
 	Self      *Self                   `json:"self,omitempty"`      // what the daemon itself holds; absent without a daemon
+	Caches    *Caches                 `json:"caches,omitempty"`    // last-level caches; absent where no node has several
+}
+
+// Caches is the last-level caches of a host on which some node has several, and what the kernel does about them.
+type Caches struct {
+	Count  int                      `json:"count"`  // number of last-level caches
+	CPUs   int                      `json:"cpus"`   // most CPUs that share one
+	Kernel topology.CacheAwareState `json:"kernel"` // cache-aware scheduling of the kernel: on, off, built-in, none or unknown
+	From   string                   `json:"from"`   // file or kernel version that says so; "" when nothing does
 }
 
 // SmallWorkload is a workload below the thresholds: it is left alone.

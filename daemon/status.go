@@ -37,6 +37,7 @@ func (v *View) Status(version string) api.Status {
 		Pressure: append([]workload.Pressure{}, v.Snapshot.Pressure...), Sources: append([]workload.SourceStatus{}, v.Snapshot.Sources...),
 		Devices: v.devices(), Managers: []api.Manager{}, Trend: v.Trend,
 	}
+	s.Caches = v.caches()
 	for _, m := range v.Managers {
 		s.Managers = append(s.Managers, api.Manager{Name: m.Name, Does: m.Does, Owns: m.Owns, CPUs: m.CPUs, Names: m.Names})
 	}
