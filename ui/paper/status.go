@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/api"
-	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -53,7 +52,7 @@ func (s statusView) Taken(n api.Node) *float64 {
 }
 
 // OneNodeSays is the sentence for a host of one NUMA node.
-func (statusView) OneNodeSays() string { return words.Because(words.SingleNode).String() }
+func (s statusView) OneNodeSays() string { return s.Status.OneNodeSays().String() }
 
 // Moving is the progress of a move under way, or nil.
 func (s statusView) Moving(w api.Workload) *float64 {

@@ -194,7 +194,7 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	}
 	nodes.Print(w, p)
 	if s.OneNode() {
-		fmt.Fprintf(w, "\n%s\n", p.Best(words.Because(words.SingleNode).String()))
+		fmt.Fprintf(w, "\n%s\n", p.Best(s.OneNodeSays().String()))
 		uses := words.Because(words.OneNodeUses).String()
 		if p.Width > 0 {
 			var b strings.Builder
@@ -216,6 +216,9 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	}
 	if s.Sharing != nil {
 		fmt.Fprintf(w, "%s %s\n", p.Dim("sharing:"), sharingLine(s.Sharing))
+	}
+	if s.Caches != nil {
+		fmt.Fprintf(w, "%s %s\n", p.Dim("caches:"), cachesLine(s.Caches))
 	}
 	if !s.OneNode() { // where all is local, how that is known helps nobody
 		printSources(w, p, s)
