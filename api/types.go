@@ -323,6 +323,7 @@ type Workload struct {
 	Importance       int             `json:"importance"`                // importance, 0 to 100: more important work is placed first and moved last
 	CPUs             int             `json:"cpus"`                      // vCPUs that it counts with
 	Home             string          `json:"home"`                      // home nodes by plan, in list format; "" without a home
+	Caches           string          `json:"caches,omitempty"`          // last-level caches of its home that it is kept in by plan, in list format; absent means all
 	CPUSet           string          `json:"cpu_set"`                   // CPUs that it may use now, in list format
 	CPUSetPlanned    string          `json:"cpu_set_planned"`           // CPUs that it may use by plan, in list format
 	CPUUse           float64         `json:"cpu_use"`                   // CPUs that it keeps busy, such as 1.5
@@ -560,13 +561,14 @@ type Exact struct {
 
 // Home is the answer to a Want.
 type Home struct {
-	Schema  string           `json:"schema"`            // homenode-home/3
-	Nodes   topology.NodeSet `json:"nodes"`             // home nodes
-	CPUs    topology.CPUSet  `json:"cpus"`              // CPUs that it may use
-	Bound   bool             `json:"bound"`             // whether memory is bound to nodes; if not, they are preferred
-	Ledger  bool             `json:"ledger"`            // whether the daemon has booked it
-	Why     string           `json:"why"`               // why this home, in a sentence
-	Unasked string           `json:"unasked,omitempty"` // why the daemon was not asked or did not answer; absent when it answered or none runs
+	Schema  string            `json:"schema"`            // homenode-home/3
+	Nodes   topology.NodeSet  `json:"nodes"`             // home nodes
+	Caches  topology.CacheSet `json:"caches,omitzero"`   // last-level caches of the home that it is kept in; absent means all
+	CPUs    topology.CPUSet   `json:"cpus"`              // CPUs that it may use
+	Bound   bool              `json:"bound"`             // whether memory is bound to nodes; if not, they are preferred
+	Ledger  bool              `json:"ledger"`            // whether the daemon has booked it
+	Why     string            `json:"why"`               // why this home, in a sentence
+	Unasked string            `json:"unasked,omitempty"` // why the daemon was not asked or did not answer; absent when it answered or none runs
 	// Unkept is why `homenode run` could not write down what it starts; it does not travel.
 	Unkept   error            `json:"-"`
 	Decision plan.Decision    `json:"decision"`                 // the decision, with all reasons

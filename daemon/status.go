@@ -315,6 +315,7 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 	if p := place.Of(v.Plan.Placements, o.ID); p != nil {
 		w.Class, w.Importance, w.CPUs = p.Class, p.Importance, p.VCPUs
 		w.Home, w.CPUSetPlanned, w.Idle = p.Home.String(), p.CPUs.String(), p.Idle.String()
+		w.Caches = p.CachesOn(v.Snapshot.Host).String()
 		w.Pins, w.SMT, w.Near = p.Pins, spec.SMT, named(&spec)
 		if g := v.Sharing.Of(o.ID); g != nil {
 			w.CPUSetPlanned = g.CPUs.String()

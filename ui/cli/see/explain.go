@@ -124,7 +124,7 @@ func printExplanation(w io.Writer, p view.Paint, x api.Explanation, candidates i
 	fmt.Fprintln(w, p.Bold(name)+between+what)
 	fmt.Fprintf(w, "  now    %s; memory %s; locality %s%s\n", words.CPUs(cli.OrDash(wl.CPUSet)), byNode(wl.MemoryByNode, wl.MemoryKiB), cli.Percent(wl.Locality), from(wl))
 	if wl.Home != "" {
-		fmt.Fprintf(w, "  plan   %s, %s; locality %s\n", words.Nodes(wl.Home), words.CPUs(wl.CPUSetPlanned), cli.Percent(wl.LocalityExpected))
+		fmt.Fprintf(w, "  plan   %s, %s; locality %s\n", words.HomeNodes(wl.Home, wl.Caches), words.CPUs(wl.CPUSetPlanned), cli.Percent(wl.LocalityExpected))
 	}
 	fmt.Fprintf(w, "  state  %s\n", cli.PaintState(p, cli.StateOf(wl)))
 	printNear(w, p, wl)

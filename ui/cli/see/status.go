@@ -336,7 +336,7 @@ func printWorkloads(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	t := view.NewTable(headings...).Drops("BY PLAN", "VCPUS", "CLASS", "CPU", "MEMORY")
 	row := func(x api.Workload, state string) {
 		row := append([]string{cli.Label(x), cli.OrDash(string(x.Class))}, cells(p, figures.Workloads, &x)...)
-		t.Row(append(slices.Insert(row, beforeHome, cli.OrDash(x.Home)), state)...)
+		t.Row(append(slices.Insert(row, beforeHome, cli.OrDash(words.Home(x.Home, x.Caches))), state)...)
 	}
 	for _, x := range s.Workloads {
 		row(x, cli.PaintState(p, cli.StateOf(x)))
