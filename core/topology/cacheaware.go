@@ -177,31 +177,11 @@ func head(fsys fs.FS, name string, most int64) string {
 	return strings.TrimSpace(string(b))
 }
 
-// SplitCaches reports whether some node has several last-level caches, and not merely one for each core.
+// SplitCaches reports whether last-level caches divide some node (CachesOn).
 func (h *Host) SplitCaches() bool {
+	var all NodeSet
 	for i := range h.Nodes {
-		caches, shared := 0, false
-		for k := range h.LLCs {
-			cache := h.LLCs[k].CPUs
-			if !cache.Intersects(h.Nodes[i].CPUs) {
-				continue
-			}
-			caches++
-			shared = shared || !h.inOneCore(cache)
-		}
-		if caches > 1 && shared {
-			return true
-		}
+		all.Add(h.Nodes[i].ID)
 	}
-	return false
-}
-
-// inOneCore reports whether all of the CPUs are of one core.
-func (h *Host) inOneCore(cpus CPUSet) bool {
-	for i := range h.Cores {
-		if h.Cores[i].CPUs.Intersects(cpus) {
-			return cpus.SubsetOf(h.Cores[i].CPUs)
-		}
-	}
-	return cpus.Len() < 2
+	return !h.CachesOn(all).Empty()
 }
