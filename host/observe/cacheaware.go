@@ -18,16 +18,17 @@ type cacheAware struct {
 }
 
 // readCacheAware returns the state of the kernel's cache-aware scheduling, at most 10 s old. It is not
-// read on a host where every node has one last-level cache: nothing depends on it there.
+// read on a host where no caches divide a node: nothing depends on it there.
 func (o *Observer) readCacheAware() topology.CacheAware {
-	if !o.host.SplitCaches() {
-		return topology.CacheAware{}
-	}
 	a := &o.aware
 	if !a.at.IsZero() && o.now.Sub(a.at) < cacheAwareEvery {
 		return a.now
 	}
 	a.at = o.now
+	a.now = topology.CacheAware{}
+	if !o.host.SplitCaches() {
+		return a.now
+	}
 	a.now = topology.CacheAwareNow(o.fsys)
 	if a.now.State != topology.CacheAwareUnknown {
 		return a.now
