@@ -226,7 +226,7 @@ type Status struct {
 type Caches struct {
 	Count  int                      `json:"count"`  // number of last-level caches
 	CPUs   int                      `json:"cpus"`   // most CPUs that share one
-	Kernel topology.CacheAwareState `json:"kernel"` // cache-aware scheduling of the kernel: on, off, built-in, none or unknown
+	Kernel topology.CacheAwareState `json:"kernel"` // cache-aware scheduling: on, off, built-in, none or unknown
 	From   string                   `json:"from"`   // file or kernel version that says so; "" when nothing does
 }
 

@@ -30,15 +30,15 @@ func TestCachesOfDevices(t *testing.T) {
 		}
 		got := attributes(h, 0, false)
 		for name, want := range map[resourceapi.QualifiedName]int64{"llcs": c.llcs, "cpusPerLLC": c.shared, "llcKiB": c.kib} {
-			a, told := got[name]
-			if told != (want >= 0) || (told && *a.IntValue != want) {
+			a, published := got[name]
+			if published != (want >= 0) || (published && *a.IntValue != want) {
 				t.Errorf("%s: %s is %+v, want %d", c.host, name, a, want)
 			}
 		}
 	}
 }
 
-// TestDeviceHasRoom: on the largest host whose distances are all told, with every size of huge page that Arm
+// TestDeviceHasRoom: on the largest host whose distances are all published, with every size of huge page that Arm
 // has, a device stays within what the API takes.
 func TestDeviceHasRoom(t *testing.T) {
 	h, err := topology.FromSynthetic("package:8 node:1(memory=64GiB) llc:4 core:4 pu:2")

@@ -43,41 +43,49 @@ func (f *facts) noCacheToChoose(caches int) []measure.Finding {
 	if f.nodes > 1 || s == nil || s.CacheAware == nil { // older documents list no caches
 		return nil
 	}
-	says := "one node with one last-level cache: all CPUs are equally near to memory and to each other, so no home is better than another"
+	says := "one node with one last-level cache: all CPUs are equally near to memory and to each other, " +
+		"so no home is better than another"
+	severity := measure.Healthy
 	switch {
 	case caches == 0:
-		says = "one node, and the kernel lists no last-level cache, as in many guests: homenode cannot tell whether some CPUs are nearer to each other"
+		severity = measure.Info
+		says = "one node, and the kernel lists no last-level cache, as in many guests: " +
+			"homenode cannot tell whether some CPUs are nearer to each other"
 	case caches > 1:
 		says = "one node, and a last-level cache for each core: no two cores share one, so no home is better than another"
 	}
 	return []measure.Finding{{
-		Subject: "caches", Severity: measure.Healthy, Says: says,
-		Advice: "homenode still gives dedicated work and guests CPUs of their own, runs batch work on idle CPUs, and keeps interrupts off dedicated CPUs",
+		Subject: "caches", Severity: severity, Says: says,
+		Advice: "homenode still gives dedicated work and guests CPUs of their own, runs batch work on idle CPUs, " +
+			"and keeps interrupts off dedicated CPUs",
 	}}
 }
 
 // manyCaches says what a cache line from another cache of the node costs, and where that is known from.
 func (f *facts) manyCaches(node int, within []measure.LastCache) measure.Finding {
 	most := slices.MaxFunc(within, func(a, b measure.LastCache) int { return a.CPUs.Len() - b.CPUs.Len() })
-	says := fmt.Sprintf("node%d has %d last-level caches, of up to %s each", f.d.Nodes[node].ID, len(within), words.Count(most.CPUs.Len(), "CPU"))
+	size := words.Count(most.CPUs.Len(), "CPU")
+	each := size
 	if most.Bytes > 0 {
-		says = fmt.Sprintf("node%d has %d last-level caches, of up to %s and %s each",
-			f.d.Nodes[node].ID, len(within), words.Bytes(most.Bytes), words.Count(most.CPUs.Len(), "CPU"))
+		each = words.Bytes(most.Bytes) + " and " + size
 	}
+	says := fmt.Sprintf("node%d has %d last-level caches, of up to %s each; ", f.d.Nodes[node].ID, len(within), each)
 	out := measure.Finding{Subject: "caches", Severity: measure.Info}
 	own, other := f.cacheLines()
 	switch {
 	case own == 0 || other == 0:
-		out.Says = says + "; what a cache line from another cache of the node costs is not measured"
+		out.Says = says + "what a cache line from another cache of the node costs is not measured"
 		out.Advice = "measure it (homenode probe c2c); threads that exchange data gain where they share a cache"
 	case other/own <= 1+f.lim.Flat:
-		out.Says = says + fmt.Sprintf("; a cache line costs the same from its own cache (%.0f ns) and from another (%.0f ns), measured core to core", own, other)
-		out.Advice = "threads that exchange data gain nothing here; work with a working set of its own gains by a cache for itself"
+		out.Says = says + fmt.Sprintf("a cache line costs the same from its own cache (%.0f ns) and from another (%.0f ns), "+
+			"measured core to core", own, other)
+		out.Advice = "threads that exchange data gain nothing here; " +
+			"work with a working set of its own gains by a cache for itself"
 	default:
-		out.Says = says + fmt.Sprintf("; a cache line costs %.0f ns from another cache of the node and %.0f ns from its own (×%.1f), measured core to core",
-			other, own, other/own)
-		out.Advice = fmt.Sprintf("work of up to %s whose threads exchange data gains by one cache; dedicated work gets the fewest caches (homenode help caches)",
-			words.Count(most.CPUs.Len(), "CPU"))
+		out.Says = says + fmt.Sprintf("a cache line costs %.0f ns from another cache of the node "+
+			"and %.0f ns from its own (×%.1f), measured core to core", other, own, other/own)
+		out.Advice = fmt.Sprintf("work of up to %s whose threads exchange data gains by one cache; "+
+			"dedicated work gets the fewest caches (homenode help caches)", size)
 	}
 	return out
 }
@@ -129,7 +137,8 @@ func (f *facts) cacheAware() []measure.Finding {
 	}
 	kernel := *f.d.Settings.CacheAware
 	out := measure.Finding{Subject: "cache-aware scheduling", Severity: measure.Info}
-	const keeps = "the kernel keeps the threads of one process in one cache while there is room; homenode leaves those to it"
+	const keeps = "the kernel keeps the threads of one process in one cache while there is room; " +
+		"homenode leaves those to it"
 	switch kernel.State {
 	case topology.CacheAwareOn:
 		out.Severity = measure.Healthy

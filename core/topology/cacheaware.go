@@ -16,7 +16,7 @@ type CacheAware struct {
 	From  string          `json:"from"`  // file or kernel version that says so; "" when nothing does
 }
 
-// CacheAwareState is one state of it.
+// CacheAwareState is one state of cache-aware scheduling.
 type CacheAwareState string
 
 // States. The kernel shows in debugfs alone whether it is on. BuiltIn is for hosts without debugfs: it is
@@ -46,7 +46,7 @@ const (
 	maxFeatures = 1 << 16
 )
 
-// firstCacheAware is the first mainline version with it.
+// firstCacheAware is the first mainline version that has cache-aware scheduling.
 var firstCacheAware = [2]int{7, 2}
 
 // ReadCacheAware reads the state from the tree of a machine: debugfs, then what the kernel was built

@@ -66,7 +66,7 @@ func homenodeCaches(t *T) {
 	}
 	t.Do(json.Unmarshal([]byte(r.out), &top))
 	if len(top.LLCs) != len(caches) {
-		t.Fatalf("topology --json lists %d last-level caches, the shape has %d: %s", len(top.LLCs), len(caches), cut(r.out))
+		t.Fatalf("topology --json lists %d caches, the shape has %d: %s", len(top.LLCs), len(caches), cut(r.out))
 	}
 	for i := range caches {
 		if got := t.set(top.LLCs[i].CPUs); got != caches[i] {
@@ -74,7 +74,8 @@ func homenodeCaches(t *T) {
 		}
 	}
 	doctor := t.must(capture([]string{homenodeBin, "doctor", "--no-measure"}, "doctor --no-measure"), exitOK)
-	if want := fmt.Sprintf("node0 has %d last-level caches", t.shape.Caches); !strings.Contains(spaced(doctor.out), want) {
+	want := fmt.Sprintf("node0 has %d last-level caches", t.shape.Caches)
+	if !strings.Contains(spaced(doctor.out), want) {
 		t.Fatalf("doctor does not say %q: %s", want, doctor.out)
 	}
 
@@ -151,7 +152,7 @@ func homenodeCachesUndo(t *T) {
 	for _, w := range ws {
 		for tid, may := range allowed(w.pid) {
 			if want := cpusOf(homes[w.name]); may != want {
-				t.Fatalf("%s: thread %d may use CPUs %s, its home %s has %s: homenode chose a cache though it was to report alone",
+				t.Fatalf("%s: thread %d may use CPUs %s, its home %s has %s, and homenode was to report alone",
 					w.name, tid, may, homes[w.name], want)
 			}
 		}

@@ -28,7 +28,8 @@ func (t guestTopology) withCaches(h *topology.Host, pins []topology.CPUSet, m Ma
 // vcpusPerCache returns the number of vCPUs in a row that are pinned to one last-level cache of the host; 0
 // when that is not the same for all, when a cache is met twice, and when a vCPU may use several.
 func vcpusPerCache(h *topology.Host, pins []topology.CPUSet) int {
-	size, run, last := 0, 0, -1
+	size, run := 0, 0 // vCPUs of the caches before, and of this one so far
+	last := -1
 	met := map[int]bool{}
 	for _, pin := range pins {
 		at := cacheOf(h, pin)
@@ -44,7 +45,9 @@ func vcpusPerCache(h *topology.Host, pins []topology.CPUSet) int {
 		if last >= 0 {
 			size = run
 		}
-		met[at], last, run = true, at, 1
+		met[at] = true
+		last = at
+		run = 1
 	}
 	if size > 0 && run != size {
 		return 0
