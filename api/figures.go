@@ -1,6 +1,9 @@
 package api
 
-import "github.com/homenode/homenode/core/workload"
+import (
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
 
 // UsedKiB is the memory of a node that is neither free nor can be given back by the kernel; not
 // known where the node has none, or what is free is not known.
@@ -69,6 +72,14 @@ func (s *Status) Batch() (n int, cpus float64) {
 
 // OneNode reports whether the host has one NUMA node, so that all memory is local wherever work runs.
 func (s *Status) OneNode() bool { return len(s.Nodes) == 1 }
+
+// OneNodeSays returns the sentence for a host of one NUMA node, by whether its CPUs share one last-level cache.
+func (s *Status) OneNodeSays() words.Reason {
+	if s.Caches != nil {
+		return words.Because(words.SplitNode, s.Caches.Count)
+	}
+	return words.Because(words.SingleNode)
+}
 
 // Settled reports whether no workload moves, waits or is in trouble.
 func (s *Status) Settled() bool {

@@ -110,6 +110,7 @@ type Resident struct {
 	Class     workload.Class `json:"class"`             // class: what it is promised
 	Tier      workload.Tier  `json:"tier,omitempty"`    // tier of one workload: how batch work goes beside it; absent while sharing is off
 	Home      string         `json:"home"`              // home nodes by plan, in list format; "" without a home
+	Caches    string         `json:"caches,omitempty"`  // last-level caches of its home that it is kept in, in list format; absent means all
 	CPUs      int            `json:"cpus"`              // vCPUs that it counts with
 	CPUUse    float64        `json:"cpu_use"`           // CPUs that it keeps busy
 	MemoryKiB int64          `json:"memory_kib"`        // memory that it holds, KiB

@@ -10,15 +10,16 @@ import (
 
 // PlanPlacement is where a workload would go.
 type PlanPlacement struct {
-	Workload  workload.ID      `json:"workload"`                // ID of the workload
-	Class     workload.Class   `json:"class"`                   // class: what it is promised
-	Home      topology.NodeSet `json:"home"`                    // home nodes
-	CPUs      topology.CPUSet  `json:"cpus"`                    // CPUs that it may use
-	Pins      []topology.CPUID `json:"pins,omitempty"`          // CPU of each vCPU, in the order of the vCPUs; dedicated work only
-	Idle      topology.CPUSet  `json:"idle"`                    // SMT siblings that are kept idle beside it
-	Bound     bool             `json:"bound"`                   // whether memory is bound to the home
-	HugePage  topology.KiB     `json:"huge_page_kib,omitempty"` // size of its huge pages, KiB; absent for ordinary pages
-	MemoryKiB []PlanMemory     `json:"memory"`                  // memory that is booked, by node
+	Workload  workload.ID       `json:"workload"`                // ID of the workload
+	Class     workload.Class    `json:"class"`                   // class: what it is promised
+	Home      topology.NodeSet  `json:"home"`                    // home nodes
+	Caches    topology.CacheSet `json:"caches,omitzero"`         // last-level caches of the home that it is kept in; absent means all
+	CPUs      topology.CPUSet   `json:"cpus"`                    // CPUs that it may use
+	Pins      []topology.CPUID  `json:"pins,omitempty"`          // CPU of each vCPU, in the order of the vCPUs; dedicated work only
+	Idle      topology.CPUSet   `json:"idle"`                    // SMT siblings that are kept idle beside it
+	Bound     bool              `json:"bound"`                   // whether memory is bound to the home
+	HugePage  topology.KiB      `json:"huge_page_kib,omitempty"` // size of its huge pages, KiB; absent for ordinary pages
+	MemoryKiB []PlanMemory      `json:"memory"`                  // memory that is booked, by node
 }
 
 // PlanMemory is memory that is booked on one node.
@@ -59,7 +60,7 @@ type RepackMove struct {
 // Planned is the wire form of a placement.
 func Planned(p *plan.Placement) PlanPlacement {
 	w := PlanPlacement{
-		Workload: p.Workload, Class: p.Class, Home: p.Home, CPUs: p.CPUs, Pins: p.Pins, Idle: p.Idle,
+		Workload: p.Workload, Class: p.Class, Home: p.Home, Caches: p.Caches, CPUs: p.CPUs, Pins: p.Pins, Idle: p.Idle,
 		Bound: p.Bound, HugePage: p.HugePage, MemoryKiB: []PlanMemory{},
 	}
 	for _, m := range p.Memory {

@@ -219,6 +219,15 @@ type Status struct {
 	Trend     *Trend                  `json:"trend,omitempty"`     // how local online work has been since the daemon started; absent without a daemon
 	Trial     *Trial                  `json:"trial,omitempty"`     // trial under way; absent when none is
 	Self      *Self                   `json:"self,omitempty"`      // what the daemon itself holds; absent without a daemon
+	Caches    *Caches                 `json:"caches,omitempty"`    // last-level caches; absent where no node has several
+}
+
+// Caches is the last-level caches of a host on which some node has several, and what the kernel does about them.
+type Caches struct {
+	Count  int                      `json:"count"`  // number of last-level caches
+	CPUs   int                      `json:"cpus"`   // most CPUs that share one
+	Kernel topology.CacheAwareState `json:"kernel"` // cache-aware scheduling: on, off, built-in, none or unknown
+	From   string                   `json:"from"`   // file or kernel version that says so; "" when nothing does
 }
 
 // SmallWorkload is a workload below the thresholds: it is left alone.
@@ -314,6 +323,7 @@ type Workload struct {
 	Importance       int             `json:"importance"`                // importance, 0 to 100: more important work is placed first and moved last
 	CPUs             int             `json:"cpus"`                      // vCPUs that it counts with
 	Home             string          `json:"home"`                      // home nodes by plan, in list format; "" without a home
+	Caches           string          `json:"caches,omitempty"`          // last-level caches of its home that it is kept in by plan, in list format; absent means all
 	CPUSet           string          `json:"cpu_set"`                   // CPUs that it may use now, in list format
 	CPUSetPlanned    string          `json:"cpu_set_planned"`           // CPUs that it may use by plan, in list format
 	CPUUse           float64         `json:"cpu_use"`                   // CPUs that it keeps busy, such as 1.5
@@ -568,13 +578,14 @@ type Exact struct {
 
 // Home is the answer to a Want.
 type Home struct {
-	Schema  string           `json:"schema"`            // homenode-home/3
-	Nodes   topology.NodeSet `json:"nodes"`             // home nodes
-	CPUs    topology.CPUSet  `json:"cpus"`              // CPUs that it may use
-	Bound   bool             `json:"bound"`             // whether memory is bound to nodes; if not, they are preferred
-	Ledger  bool             `json:"ledger"`            // whether the daemon has booked it
-	Why     string           `json:"why"`               // why this home, in a sentence
-	Unasked string           `json:"unasked,omitempty"` // why the daemon was not asked or did not answer; absent when it answered or none runs
+	Schema  string            `json:"schema"`            // homenode-home/3
+	Nodes   topology.NodeSet  `json:"nodes"`             // home nodes
+	Caches  topology.CacheSet `json:"caches,omitzero"`   // last-level caches of the home that it is kept in; absent means all
+	CPUs    topology.CPUSet   `json:"cpus"`              // CPUs that it may use
+	Bound   bool              `json:"bound"`             // whether memory is bound to nodes; if not, they are preferred
+	Ledger  bool              `json:"ledger"`            // whether the daemon has booked it
+	Why     string            `json:"why"`               // why this home, in a sentence
+	Unasked string            `json:"unasked,omitempty"` // why the daemon was not asked or did not answer; absent when it answered or none runs
 	// Unkept is why `homenode run` could not write down what it starts; it does not travel.
 	Unkept   error            `json:"-"`
 	Decision plan.Decision    `json:"decision"`                 // the decision, with all reasons

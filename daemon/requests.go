@@ -212,7 +212,7 @@ func placeRequest(w *api.Want) (*control.PlaceRequest, error) {
 // Booked returns what a daemon has booked for a process by its answer.
 func Booked(want api.Want, home api.Home) control.Admission {
 	p := workload.Placement{Workload: control.ProcessID(want.Process.PID), Class: want.Class, Importance: workload.DefaultImportance, VCPUs: want.CPUs,
-		Home: home.Nodes, CPUs: home.CPUs, Pins: home.Pins, Asked: topology.KiB(want.MemoryKiB), Bound: home.Bound, Start: want.Process.Start}
+		Home: home.Nodes, Caches: home.Caches, CPUs: home.CPUs, Pins: home.Pins, Asked: topology.KiB(want.MemoryKiB), Bound: home.Bound, Start: want.Process.Start}
 	for _, m := range home.Memory {
 		p.Memory = append(p.Memory, workload.NodeMemory{Node: m.Node, KiB: topology.KiB(m.KiB)})
 	}
@@ -225,7 +225,7 @@ func wireHome(p *control.Placed) api.Home {
 		return api.Home{}
 	}
 	at := &p.Placement
-	home := api.Home{Schema: "homenode-home/3", Nodes: at.Home, CPUs: at.CPUs, Bound: at.Bound, Ledger: p.Ledger, Decision: p.Decision, Pins: at.Pins}
+	home := api.Home{Schema: "homenode-home/3", Nodes: at.Home, Caches: at.Caches, CPUs: at.CPUs, Bound: at.Bound, Ledger: p.Ledger, Decision: p.Decision, Pins: at.Pins}
 	for _, m := range at.Memory {
 		home.Memory = append(home.Memory, api.NodeKiB{Node: m.Node, KiB: int64(m.KiB)})
 	}

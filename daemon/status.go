@@ -38,6 +38,7 @@ func (v *View) Status(version string) api.Status {
 		Pressure: append([]workload.Pressure{}, v.Snapshot.Pressure...), Sources: append([]workload.SourceStatus{}, v.Snapshot.Sources...),
 		Devices: v.devices(), Managers: []api.Manager{}, Trend: v.Trend,
 	}
+	s.Caches = v.caches()
 	for _, m := range v.Managers {
 		s.Managers = append(s.Managers, api.Manager{Name: m.Name, Does: m.Does, Owns: m.Owns, CPUs: m.CPUs, Names: m.Names})
 	}
@@ -364,6 +365,7 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 	if p := place.Of(v.Plan.Placements, o.ID); p != nil {
 		w.Class, w.Importance, w.CPUs = p.Class, p.Importance, p.VCPUs
 		w.Home, w.CPUSetPlanned, w.Idle = p.Home.String(), p.CPUs.String(), p.Idle.String()
+		w.Caches = p.CachesOn(v.Snapshot.Host).String()
 		w.Pins, w.SMT, w.Near = p.Pins, spec.SMT, named(&spec)
 		if g := v.Sharing.Of(o.ID); g != nil {
 			w.CPUSetPlanned = g.CPUs.String()

@@ -174,12 +174,21 @@ func attributes(h *topology.Host, i int, lists bool) map[resourceapi.QualifiedNa
 		text("cpuKind", kind)
 	}
 	llcs := int64(0)
+	size, shared := int64(0), int64(0) // the largest cache, KiB, and the most CPUs of the node that share one
 	for _, l := range h.LLCs {
 		if l.CPUs.Intersects(n.CPUs) {
 			llcs++
+			size = max(size, int64(l.Size))
+			shared = max(shared, int64(l.CPUs.Intersect(n.CPUs).Len()))
 		}
 	}
 	number("llcs", llcs)
+	if llcs > 0 {
+		number("cpusPerLLC", shared)
+	}
+	if size > 0 {
+		number("llcKiB", size)
+	}
 	text("memoryTier", string(n.Kind))
 	number("totalCPUs", int64(n.CPUs.Len()))
 	if h.Measured != nil && i < len(h.Measured.LatencyNs) && i < len(h.Measured.LatencyNs[i]) &&

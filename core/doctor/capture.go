@@ -48,6 +48,7 @@ func Capture(fsys fs.FS) []topology.Leaf {
 			add(name, t+"\n")
 		}
 	}
+	captureCacheAware(fsys, add)
 	devices, _ := fs.ReadDir(fsys, pmus)
 	for _, e := range devices {
 		for _, name := range []string{"type", "events/cas_count_read"} {
@@ -75,6 +76,24 @@ func Capture(fsys fs.FS) []topology.Leaf {
 		}
 	}
 	return out
+}
+
+// captureCacheAware takes the state of the kernel's cache-aware scheduling: its switch, or the option that
+// the kernel was built with.
+func captureCacheAware(fsys fs.FS, add func(name, text string)) {
+	release, _ := text(fsys, "proc/sys/kernel/osrelease")
+	config := "boot/config-" + kernelNumber(release)
+	switch state := topology.ReadCacheAware(fsys).State; {
+	case state == topology.CacheAwareOn:
+		add(topology.CacheAwareFile, "1\n")
+	case state == topology.CacheAwareOff:
+		add(topology.CacheAwareFile, "0\n")
+	case kernelNumber(release) == "":
+	case state == topology.CacheAwareBuiltIn:
+		add(config, "CONFIG_SMP=y\nCONFIG_SCHED_CACHE=y\n")
+	case state == topology.CacheAwareNone:
+		add(config, "CONFIG_SMP=y\n# CONFIG_SCHED_CACHE is not set\n")
+	}
 }
 
 // hostArguments are the words that `homenode host report` judges. No value of theirs
@@ -131,6 +150,11 @@ func Anonymous(d *measure.Document) *measure.Document {
 		s.Queues = slices.Clone(s.Queues)
 		for i := range s.Queues {
 			s.Queues[i].Device = fmt.Sprintf("%s%d", s.Queues[i].Kind, i)
+		}
+		if s.CacheAware != nil && d.Host.Kernel != "" {
+			kernel := *s.CacheAware
+			kernel.From = strings.ReplaceAll(kernel.From, d.Host.Kernel, out.Host.Kernel)
+			s.CacheAware = &kernel
 		}
 		out.Settings = &s
 	}

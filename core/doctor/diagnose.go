@@ -38,7 +38,7 @@ func Diagnose(d *measure.Document, lim Limits) measure.Diagnosis {
 		add(f.manyNodes()...)
 	}
 	add(f.excluded()...)
-	out.Findings = findings(d)
+	out.Findings = append(findings(d), f.caches()...)
 	out.NotKnown = f.notKnown()
 	conclude(&out)
 	return out

@@ -110,6 +110,8 @@ func gatherSettings(fsys fs.FS, h *topology.Host) *measure.Settings {
 		CgroupV1:    cgroupV1(fsys),
 		NoHook:      noHook(fsys),
 	}
+	kernel := topology.ReadCacheAware(fsys)
+	s.CacheAware = &kernel
 	for i := range s.Managers {
 		s.Managers[i].Guests = nil // a document must not name what runs here
 	}

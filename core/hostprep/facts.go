@@ -25,7 +25,7 @@ const (
 	NUMABalancing = "proc/sys/kernel/numa_balancing"
 	// CacheAware is the switch of the kernel's cache-aware scheduling, Linux 7.2 and later
 	// (kernel/sched/debug.c). A trial changes it.
-	CacheAware = "sys/kernel/debug/sched/llc_balancing/enabled"
+	CacheAware = topology.CacheAwareFile
 )
 
 // HostSlices are the cgroups of a host's own programs, by systemd's names.

@@ -51,6 +51,15 @@ type Host struct {
 	CPUs        int       `json:"cpus"`         // number of online CPUs
 	Packages    []Package `json:"packages"`     // packages (sockets), by rising ID
 	Fingerprint string    `json:"fingerprint"`  // checksum of hardware and kernel: a measurement holds while it is the same
+	// Caches that are the last level for some CPU, by lowest CPU; absent where the kernel lists none.
+	Caches []LastCache `json:"caches,omitempty"`
+}
+
+// LastCache is one last-level cache.
+type LastCache struct {
+	CPUs  topology.CPUSet `json:"cpus"`  // online CPUs that share it
+	Level int             `json:"level"` // level, such as 3
+	Bytes int64           `json:"bytes"` // size, bytes; 0 unknown
 }
 
 // Package is one socket.

@@ -70,9 +70,9 @@ func hostOf(fsys fs.FS, h *topology.Host) Host {
 	out.CPU, out.Arch = topology.CPUModel(fsys), arch(fsys)
 	out.ID = strings.TrimSpace(leaf(fsys, "sys/class/dmi/id/sys_vendor") + " " + leaf(fsys, "sys/class/dmi/id/product_name"))
 	for _, l := range h.LLCs {
-		if l.Size > 0 {
-			out.LLC = max(out.LLC, int64(l.Size)<<10)
-		}
+		size := max(0, int64(l.Size)<<10)
+		out.LLC = max(out.LLC, size)
+		out.Caches = append(out.Caches, LastCache{l.CPUs, l.Level, size})
 	}
 	for _, p := range h.Packages {
 		out.Packages = append(out.Packages, Package{int(p.ID), p.CPUs})

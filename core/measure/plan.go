@@ -388,8 +388,15 @@ func (p *Plan) buffer(n topology.NodeID) *Buffer {
 	return nil
 }
 
-// pairCPUs: quick two cores of each cache, and at least two of each package;
-// full one CPU of each core.
+// Quick measurements of core to core: CPUs of a package with one cache, and CPUs in all where packages have
+// several. 32 CPUs are 496 pairs, some 3 s.
+const (
+	pairsOfPackage = 4
+	pairsInAll     = 32
+)
+
+// pairCPUs chooses, quick, two cores of each cache, and at least four of each package; full one CPU of each
+// core. Where there are more than 16 caches, quick takes the first ones of each package.
 func (p *Plan) pairCPUs(h *topology.Host) []topology.CPUID {
 	if p.Request.Full {
 		out := firsts(h, h.Online)
@@ -398,8 +405,22 @@ func (p *Plan) pairCPUs(h *topology.Host) []topology.CPUID {
 	}
 	var out []topology.CPUID
 	for _, pkg := range h.Packages {
-		cores := firsts(h, pkg.CPUs)
-		out = append(out, cores[:min(4, len(cores))]...)
+		most := max(2, pairsInAll/2/len(h.Packages)) // caches
+		var within topology.CPUSet
+		caches := 0
+		for i := range h.LLCs {
+			in := h.LLCs[i].CPUs.Intersect(pkg.CPUs).Intersect(h.Allowed)
+			if in.Empty() || caches == most {
+				continue
+			}
+			within = within.Union(in)
+			caches++
+		}
+		if caches < 2 {
+			within = pkg.CPUs
+		}
+		cores := firsts(h, within)
+		out = append(out, cores[:min(max(pairsOfPackage, 2*caches), len(cores))]...)
 	}
 	if len(h.Packages) == 0 {
 		cores := firsts(h, h.Online)

@@ -14,6 +14,8 @@ type Settings struct {
 	NoHook      bool       `json:"no_hook,omitempty"`   // whether guests that homenode bound run here, and libvirt has no hook of homenode's (homenode vm hook)
 	SchedExt    string     `json:"sched_ext,omitempty"` // sched_ext scheduler that is loaded, as the kernel names it, or none; absent where the kernel has no sched_ext
 	CgroupV1    bool       `json:"cgroup_v1,omitempty"` // whether CPU sets are with cgroup version 1 (cgroups(7))
+	// Cache-aware scheduling of the kernel; absent in documents of older versions.
+	CacheAware *topology.CacheAware `json:"cache_aware,omitempty"`
 }
 
 // Counters is what there is to tell where memory accesses go. Whether a counter opens

@@ -263,6 +263,7 @@ func (w *want) realize(l *Ledger, c *candidate) plan.Placement {
 		p.Bound = hasMemory
 		p.Pins, p.Idle = w.pins(l, c.shares)
 		p.CPUs = cpuSet(p.Pins)
+		p.Caches = p.CachesOn(l.host)
 		return p
 	}
 	p.CPUs = l.floating(l.indices(p.Home), w.Class)

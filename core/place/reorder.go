@@ -129,6 +129,7 @@ func (o *ordering) move(j int, shares []share, planned *plan.Placement, temporar
 		p.Pins = planned.Pins
 		p.CPUs = planned.CPUs
 		p.Idle = planned.Idle
+		p.Caches = planned.Caches
 	}
 	if _, starved := o.l.starves(&p); starved || sameSeat(from.Placement, &p) {
 		o.l.putBack(from)

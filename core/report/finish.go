@@ -308,6 +308,14 @@ func (c *Collector) worst(r *Report, most int) (astray int) {
 	return len(all)
 }
 
+// onOneNode returns the sentence for a host of one NUMA node.
+func onOneNode(h *topology.Host) words.Reason {
+	if h.SplitCaches() {
+		return words.Because(words.SplitNode, len(h.LLCs))
+	}
+	return words.Because(words.SingleNode)
+}
+
 func (c *Collector) headline(r *Report, astray int) string {
 	var more []words.Reason
 	if s := c.newest; s != nil {
@@ -326,7 +334,7 @@ func (c *Collector) headline(r *Report, astray int) string {
 	}
 	if s := c.newest; s != nil && s.Input.Scan.Snapshot.Host != nil && len(s.Input.Scan.Snapshot.Host.Nodes) == 1 &&
 		astray == 0 {
-		return words.Because(words.SingleNode).String()
+		return onOneNode(s.Input.Scan.Snapshot.Host).String()
 	}
 	m := r.Locality.Memory
 	if m.Before == nil || m.After == nil {

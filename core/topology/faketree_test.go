@@ -87,6 +87,7 @@ func fakeCaches(put func(string, string, ...any), cpu CPUID, l LLC) {
 	index(0, 1, "Data", CPUs(cpu))
 	index(1, 1, "Instruction", CPUs(cpu))
 	dir := index(2, l.Level, "Unified", l.CPUs)
+	put(dir+"id", "%d", l.ID)
 	if l.Size != None {
 		put(dir+"size", "%dK", l.Size)
 	}
@@ -160,7 +161,12 @@ func anyHost(t *rapid.T) *Host {
 	}
 	slices.SortFunc(h.Nodes, func(a, b Node) int { return int(a.ID - b.ID) })
 	slices.SortFunc(h.Cores, func(a, b Core) int { return int(a.CPUs.Min() - b.CPUs.Min()) })
-	slices.SortFunc(h.LLCs, func(a, b LLC) int { return int(a.CPUs.Min() - b.CPUs.Min()) })
+	if rapid.Bool().Draw(t, "numbered caches") {
+		for i := range h.LLCs {
+			h.LLCs[i].ID = CacheID(free[i])
+		}
+	}
+	h.NumberLLCs()
 	h.Allowed = anySubset(t, h.Online)
 	withMemory := NodeSet{}
 	for _, n := range h.Nodes {

@@ -84,9 +84,11 @@ type Core struct {
 
 // LLC is one last-level cache.
 type LLC struct {
+	ID    CacheID
 	CPUs  CPUSet
-	Level int // 2, 3 …
-	Size  KiB // None when unknown
+	Nodes NodeSet // that have CPUs of it: several with sub-NUMA clusters
+	Level int     // 2, 3 …
+	Size  KiB     // None when unknown
 }
 
 // Device is a PCI device with a place: what a workload may want to be near.

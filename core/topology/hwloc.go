@@ -499,10 +499,10 @@ func (x *hwlocReader) setLLCs(h *Host) {
 			if size == 0 {
 				size = None
 			}
-			h.LLCs = append(h.LLCs, LLC{CPUs: cpus, Level: o.level, Size: size})
+			h.LLCs = append(h.LLCs, LLC{ID: None, CPUs: cpus, Level: o.level, Size: size})
 		}
 	}
-	slices.SortFunc(h.LLCs, func(a, b LLC) int { return int(a.CPUs.Min() - b.CPUs.Min()) })
+	h.NumberLLCs()
 }
 
 func (x *hwlocReader) setDevices(h *Host) {

@@ -55,7 +55,7 @@ func hwlocHost() *Host {
 		},
 		Packages:  []Package{{3, set("0-2")}},
 		Cores:     []Core{{set("0-1"), 0, 3, None}, {set("2"), 0, 3, None}},
-		LLCs:      []LLC{{set("0-2"), 3, 8192}},
+		LLCs:      []LLC{{0, set("0-2"), Nodes(0), 3, 8192}},
 		Online:    set("0-2"),
 		Offline:   set("3"),
 		Allowed:   set("0-1"),

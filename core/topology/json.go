@@ -74,7 +74,9 @@ type (
 		Capacity *int64 `json:"capacity"` // relative speed, where the fastest CPU has 1024; null unknown
 	}
 	llcJSON struct {
+		ID    *int64 `json:"id"`       // number of the cache: the kernel's, as resctrl has it, or its position by lowest CPU
 		CPUs  string `json:"cpus"`     // CPUs that share the cache, in list format
+		Nodes string `json:"nodes"`    // nodes that have CPUs of it, in list format; reading takes them from the CPUs
 		Level *int64 `json:"level"`    // level of the cache, such as 3
 		Size  *int64 `json:"size_kib"` // size, KiB; null unknown
 	}
@@ -232,7 +234,7 @@ func (h *Host) toJSON() hostJSON {
 		j.Cores = append(j.Cores, coreJSON{c.CPUs.String(), known(c.Node), known(c.Package), known(c.Capacity)})
 	}
 	for _, l := range h.LLCs {
-		j.LLCs = append(j.LLCs, llcJSON{l.CPUs.String(), known(l.Level), known(l.Size)})
+		j.LLCs = append(j.LLCs, llcJSON{known(l.ID), l.CPUs.String(), l.Nodes.String(), known(l.Level), known(l.Size)})
 	}
 	for _, row := range h.Distances {
 		out := make([]*int64, len(row))

@@ -333,12 +333,13 @@ func (w *wireReader) llcs(j *hostJSON) {
 	for i, l := range j.LLCs {
 		path := fmt.Sprintf("llcs[%d]", i)
 		w.h.LLCs = append(w.h.LLCs, LLC{
+			ID:    CacheID(w.number(path+".id", l.ID, 0, MaxID, None)),
 			CPUs:  w.group(path+".cpus", l.CPUs, &seen),
 			Level: int(w.number(path+".level", l.Level, 1, maxLevel, 3)),
 			Size:  KiB(w.number(path+".size_kib", l.Size, 1, maxAmount, None)),
 		})
 	}
-	slices.SortFunc(w.h.LLCs, func(a, b LLC) int { return int(a.CPUs.Min() - b.CPUs.Min()) })
+	w.h.NumberLLCs()
 }
 
 // rowOf maps a position in the input's nodes to one in Host.Nodes.

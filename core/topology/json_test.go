@@ -20,7 +20,7 @@ func TestFromJSONContract(t *testing.T) {
 			{ID: 0, Package: 0, CPUs: set("0-7,16-23"), Memory: 65536000, Free: None, Reclaimable: None, Kind: DRAM, HugePages: []HugePool{{2048, 10, 4}}},
 			{ID: 1, Package: 1, CPUs: set("8-15,24-31"), Memory: 65536000, Free: None, Reclaimable: None, Kind: DRAM},
 		},
-		LLCs:   []LLC{{set("0-7,16-23"), 3, None}, {set("8-15,24-31"), 3, None}},
+		LLCs:   []LLC{{0, set("0-7,16-23"), Nodes(0), 3, None}, {1, set("8-15,24-31"), Nodes(1), 3, None}},
 		Online: set("0-31"), Offline: set("32"), Allowed: set("0-31"), AllowedMems: Nodes(0, 1),
 		Distances: Matrix{{10, 21}, {None, 10}},
 		Devices:   []Device{{Name: "eth0", Kind: NIC, PCI: "0000:3b:00.0", Node: 0}},

@@ -285,7 +285,7 @@ func (spec *syntheticSpec) build() *Host {
 		h.Packages = append(h.Packages, Package{ID: PackageID(i)})
 	}
 	if spec.has("llc") {
-		h.LLCs = slices.Repeat([]LLC{{Level: 3, Size: None}}, spec.total("llc"))
+		h.LLCs = slices.Repeat([]LLC{{ID: None, Level: 3, Size: None}}, spec.total("llc"))
 	}
 	for c := range cores {
 		core := Core{Node: NodeID(c * nodes / cores), Package: PackageID(c * packages / cores), Capacity: None}
@@ -302,7 +302,7 @@ func (spec *syntheticSpec) build() *Host {
 		h.Cores = append(h.Cores, core)
 	}
 	slices.SortFunc(h.Cores, func(a, b Core) int { return int(a.CPUs.Min() - b.CPUs.Min()) })
-	slices.SortFunc(h.LLCs, func(a, b LLC) int { return int(a.CPUs.Min() - b.CPUs.Min()) })
+	h.NumberLLCs()
 	setNodePackages(h)
 	spec.addSpecial(h, packages)
 	for i := range h.Nodes {

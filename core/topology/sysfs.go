@@ -462,6 +462,7 @@ func readLLCs(t *tree, h *Host) {
 		seen = seen.Union(llc.CPUs)
 		h.LLCs = append(h.LLCs, llc)
 	}
+	h.NumberLLCs()
 	if none := h.Online.Minus(seen); !none.Empty() {
 		t.note("llcs", "the kernel tells no cache of CPUs %s", none)
 	}
@@ -493,7 +494,7 @@ func (t *tree) llc(cpu CPUID) (best LLC, ok bool) {
 		}
 		unified := kind != "Data"
 		if bestDir == "" || (unified && !bestUnified) || (unified == bestUnified && int(level) > best.Level) {
-			best = LLC{Level: int(level), Size: None}
+			best = LLC{ID: None, Level: int(level), Size: None}
 			bestDir = dir
 			bestUnified = unified
 		}
@@ -509,6 +510,12 @@ func (t *tree) llc(cpu CPUID) (best LLC, ok bool) {
 	best.CPUs = shared
 	if text, ok := t.optional(subject, bestDir+"/size"); ok {
 		best.Size = parseCacheSize(text)
+	}
+	// Arm64 numbers caches by what the firmware says of them, which may be an address.
+	if text, ok := t.optional(subject, bestDir+"/id"); ok {
+		if id, err := parseID(text); err == nil {
+			best.ID = CacheID(id)
+		}
 	}
 	return best, true
 }

@@ -85,6 +85,8 @@ func show(kind string, a any) string {
 		return set("node", a)
 	case "cpus":
 		return set("CPU", a)
+	case "caches":
+		return set("cache", a)
 	case "for":
 		return rounded(time.Duration(number(a))).String()
 	case "seconds":

@@ -113,15 +113,17 @@ var (
 
 // Running workloads.
 var (
-	HomeKept        = says("home-kept", "Its home is {nodes} and still has room for it.")
-	HomeLost        = says("home-lost", "Its home, {nodes}, no longer fits: {}.")
-	RestKept        = says("rest-kept", "It keeps {cpus} until there is room for all of it.")
-	RunsOn          = says("runs-on", "It keeps running on its current CPUs.")
-	FixedHome       = says("fixed-home", "It is on {nodes} and moves only when ordered to.")
-	FixedHomeless   = says("fixed-homeless", "It moves only when ordered to, and has no home.")
-	HoldsLost       = says("holds-lost", "Its CPUs and memory cannot be booked: {}.")
-	MemoryUnbooked  = says("memory-unbooked", "Its memory is not booked: {}.")
-	SingleNode      = says("single-node", "One NUMA node: all memory is local.") // the one sentence for this state, on every screen
+	HomeKept       = says("home-kept", "Its home is {nodes} and still has room for it.")
+	HomeLost       = says("home-lost", "Its home, {nodes}, no longer fits: {}.")
+	RestKept       = says("rest-kept", "It keeps {cpus} until there is room for all of it.")
+	RunsOn         = says("runs-on", "It keeps running on its current CPUs.")
+	FixedHome      = says("fixed-home", "It is on {nodes} and moves only when ordered to.")
+	FixedHomeless  = says("fixed-homeless", "It moves only when ordered to, and has no home.")
+	HoldsLost      = says("holds-lost", "Its CPUs and memory cannot be booked: {}.")
+	MemoryUnbooked = says("memory-unbooked", "Its memory is not booked: {}.")
+	SingleNode     = says("single-node", "One NUMA node: all memory is local.") // the one sentence for this state, on every screen
+	SplitNode      = says("split-node", "One NUMA node with {} last-level caches: "+
+		"all memory is local, and CPUs of one cache are nearer to each other.")
 	OwnAffinity     = says("own-affinity", "Another program, or the workload itself, set its CPU affinities ({}); homenode leaves them alone.")
 	NeedsUnknown    = says("needs-unknown", "Its needs are unknown: it used no CPU, and its memory could not be read.")
 	TooSmall        = says("too-small", "It is small: {size} resident, {.2f} CPUs in use. Homenode places workloads from {size} or {.2f} CPUs.")

@@ -180,3 +180,21 @@ func TestCount(t *testing.T) {
 		}
 	}
 }
+
+// TestHome: a home is its nodes and, where it is confined to some of their caches, those.
+func TestHome(t *testing.T) {
+	for _, c := range []struct{ nodes, caches, home, within string }{
+		{"1", "3", "1, cache 3", "node 1, cache 3"},
+		{"1", "2-3", "1, caches 2-3", "node 1, caches 2-3"},
+		{"0-1", "2,5", "0-1, caches 2,5", "nodes 0-1, caches 2,5"},
+		{"1", "", "1", "node 1"},
+		{"", "", "", "no node"},
+	} {
+		if got := Home(c.nodes, c.caches); got != c.home {
+			t.Errorf("Home(%q, %q) is %q, want %q", c.nodes, c.caches, got, c.home)
+		}
+		if got := HomeNodes(c.nodes, c.caches); got != c.within {
+			t.Errorf("HomeNodes(%q, %q) is %q, want %q", c.nodes, c.caches, got, c.within)
+		}
+	}
+}

@@ -361,6 +361,9 @@ type Snapshot struct {
 	Pressure []Pressure     // of the whole host, by resource; empty without PSI
 	Sources  []SourceStatus // of locality and traffic, best first
 	Signals  []SourceStatus `json:",omitempty"` // that somebody is hurt by others
+
+	// CacheAware is the kernel's cache-aware scheduling; without a State in what older versions recorded.
+	CacheAware topology.CacheAware `json:",omitzero"`
 }
 
 // Smaller is a workload below the thresholds: it is not placed.

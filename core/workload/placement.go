@@ -19,6 +19,18 @@ type Placement struct {
 	Bound      bool             // memory is bound to Home (strict); preferred there otherwise
 	Bandwidth  int64            // memory bandwidth booked, MiB/s
 	Start      uint64           // of a process workload: start time of its root process, for PIDs are reused
+	// Caches is the last-level caches of Home that its CPUs are in; empty means all of them. It is
+	// empty on hosts whose nodes have one cache each.
+	Caches topology.CacheSet `json:",omitzero"`
+}
+
+// CachesOn returns the caches that the placement is kept in on a host; none means all of its home's.
+// Those of dedicated work follow from its CPUs, for many places hand out such CPUs.
+func (p *Placement) CachesOn(h *topology.Host) topology.CacheSet {
+	if p.Class != Dedicated || h == nil {
+		return p.Caches
+	}
+	return h.CachesOf(p.CPUs, p.Home)
 }
 
 // MemoryNodes is where a guest's memory may lie: where it is booked, or, when its size

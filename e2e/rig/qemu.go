@@ -45,7 +45,9 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 	add("-accel", accel, "-machine", machine)
 	// A CPU model whose SMT siblings share L1 and L2 in what the guest sees.
 	add("-cpu", "Haswell-noTSX")
-	add("-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=2", s.CPUs(), s.Nodes-s.MemoryOnly, s.CPUsPerNode/2))
+	// QEMU gives each socket a last-level cache; a node of several sockets has several.
+	socket := s.CPUsPerCache()
+	add("-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=2", s.CPUs(), s.CPUs()/socket, socket/2))
 	add("-m", fmt.Sprintf("%dM", s.MiB()))
 	for n := range s.Nodes {
 		first := n * s.CPUsPerNode

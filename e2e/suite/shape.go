@@ -12,6 +12,7 @@ type Shape struct {
 	Nodes       int
 	CPUsPerNode int // SMT2, so half as many cores
 	NodeMiB     int
+	Caches      int      // last-level caches of a node, each a socket of its own; 0 is 1
 	Distance    [][]int  // SLIT, row = from
 	Guests      int      // so many machines share the tests; 0 is 1
 	Slow        bool     // only when named, or with -all
@@ -71,6 +72,9 @@ func (c Cache) String() string {
 
 // CPUs is the number of CPUs of the whole guest.
 func (s Shape) CPUs() int { return (s.Nodes - s.MemoryOnly) * s.CPUsPerNode }
+
+// CPUsPerCache is the number of CPUs that share a last-level cache.
+func (s Shape) CPUsPerCache() int { return s.CPUsPerNode / max(1, s.Caches) }
 
 // MiB is the memory of the whole guest.
 func (s Shape) MiB() int { return s.Nodes * s.NodeMiB }

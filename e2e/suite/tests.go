@@ -29,7 +29,7 @@ type Test struct {
 // Tests lists all tests in the order they run in each guest.
 var Tests = []Test{
 	// What the kernel does. Homenode leans on each of these.
-	{Name: "kernel.topology", Shapes: []string{"n4", "n8", "n4-count"}, Limit: 20 * time.Second},
+	{Name: "kernel.topology", Shapes: []string{"n4", "n8", "n4-count", "caches"}, Limit: 20 * time.Second},
 	{Name: "kernel.affinity", Shapes: []string{"n4"}, Limit: 30 * time.Second},
 	{Name: "kernel.cpuset", Shapes: []string{"n4"}, Limit: 60 * time.Second},
 	{Name: "kernel.move-pages", Shapes: []string{"n4"}, Limit: 60 * time.Second},

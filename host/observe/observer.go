@@ -126,6 +126,7 @@ type Observer struct {
 	problems problems
 	counters counters
 	hinting  hinting
+	aware    cacheAware
 	traffic  traffic
 	signals  signals
 	groups   groups
@@ -290,6 +291,7 @@ func (o *Observer) scan(ctx context.Context, with control.Attention) (workload.S
 	}
 	o.shareOut(reported)
 	snap := workload.Snapshot{Host: o.host, Small: len(o.smaller), Smaller: o.smaller, Uptime: o.uptime}
+	snap.CacheAware = o.readCacheAware()
 	held := byNode{}
 	for _, w := range reported {
 		obs, holds := o.observation(w)

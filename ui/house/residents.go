@@ -18,7 +18,7 @@ func residentsOf(s *api.Status) []api.Resident {
 	out := make([]api.Resident, 0, len(s.Workloads))
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
-		r := api.Resident{ID: string(w.ID), Name: short(w.Name), Count: 1, Class: w.Class, Tier: w.Tier, Home: w.Home, CPUs: w.CPUs, CPUUse: rough(w.CPUUse),
+		r := api.Resident{ID: string(w.ID), Name: short(w.Name), Count: 1, Class: w.Class, Tier: w.Tier, Home: w.Home, Caches: w.Caches, CPUs: w.CPUs, CPUUse: rough(w.CPUUse),
 			MemoryKiB: int64(rounded(float64(w.MemoryKiB), 2)), ByNode: []api.NodeKiB{}, Locality: percent(w.Locality), After: percent(w.LocalityExpected), State: w.State}
 		r.Group, r.Pod, r.Guest = namespaceOf(w.ID)
 		for _, m := range w.MemoryByNode {

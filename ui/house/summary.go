@@ -86,7 +86,7 @@ func headline(s *api.Status, x *api.HouseSummary) (string, words.Reason) {
 	case s.Held:
 		return "held", words.Because(words.HouseHeld, x.AtHome, x.Workloads)
 	case s.OneNode() && x.Moving+x.Trouble+x.Waiting == 0:
-		return "at home", words.Because(words.SingleNode)
+		return "at home", s.OneNodeSays()
 	case x.Workloads == 0 && x.Batch > 0:
 		return "at home", words.Because(words.HouseBatch, x.Batch)
 	case x.Workloads == 0:

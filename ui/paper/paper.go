@@ -42,6 +42,7 @@ var functions = template.FuncMap{
 	"count": func(n int, noun string) string { return words.Count(n, noun) },
 	"name":  label,
 	"dash":  func(s string) string { return cmp.Or(s, "–") },
+	"home":  func(nodes, caches string) string { return words.Home(nodes, caches) },
 	"shade": shade,
 	"part": func(x float64) template.HTML {
 		if x > 0 && x < 0.005 {

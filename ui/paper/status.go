@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/api"
-	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -53,7 +52,7 @@ func (s statusView) Taken(n api.Node) *float64 {
 }
 
 // OneNodeSays is the sentence for a host of one NUMA node.
-func (statusView) OneNodeSays() string { return words.Because(words.SingleNode).String() }
+func (s statusView) OneNodeSays() string { return s.Status.OneNodeSays().String() }
 
 // Moving is the progress of a move under way, or nil.
 func (s statusView) Moving(w api.Workload) *float64 {
@@ -82,7 +81,7 @@ var statusPage = template.Must(template.New("status").Funcs(functions).Parse(`<h
 {{if .Workloads}}<p>Those that lose most to remote memory first.</p>
 <div class="wide"><table class="cards">
 <tr><th>workload</th><th>class</th><th>home</th><th class="num">CPUs</th><th class="num">memory</th><th>local now</th><th class="num">by plan</th><th>state</th></tr>
-{{range .Workloads}}<tr><td class="name">{{name .Name .ID}}</td><td data-is="class">{{.Class}}</td><td data-is="home">{{dash .Home}}</td><td class="num" data-is="CPUs">{{cpus .CPUUse}}</td><td class="num" data-is="memory">{{size .MemoryKiB}}</td><td class="when" data-is="local now">{{bar .Locality}}</td><td class="num" data-is="by plan">{{share .LocalityExpected}}</td><td class="says"><strong>{{.State}}</strong>{{with $.Moving .}} {{taken .}}{{end}} {{prose .Why}}</td></tr>
+{{range .Workloads}}<tr><td class="name">{{name .Name .ID}}</td><td data-is="class">{{.Class}}</td><td data-is="home">{{dash (home .Home .Caches)}}</td><td class="num" data-is="CPUs">{{cpus .CPUUse}}</td><td class="num" data-is="memory">{{size .MemoryKiB}}</td><td class="when" data-is="local now">{{bar .Locality}}</td><td class="num" data-is="by plan">{{share .LocalityExpected}}</td><td class="says"><strong>{{.State}}</strong>{{with $.Moving .}} {{taken .}}{{end}} {{prose .Why}}</td></tr>
 {{end}}</table></div>
 {{else}}<p>No workload is large enough to be placed.</p>
 {{end}}{{if .Devices}}<h2>Devices</h2>

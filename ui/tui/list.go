@@ -35,7 +35,7 @@ func (m *Model) workloadColumns(width int) (all []column, name, gap int) {
 	all = []column{
 		{"CLASS", 9, 94, false, plainText(func(w *api.Workload) string { return string(w.Class) })},
 		{"TIER", 13, 110, false, plainText(func(w *api.Workload) string { return dash(string(w.Tier)) })},
-		{"HOME", 5, 0, false, plainText(func(w *api.Workload) string { return dash(w.Home) })},
+		{"HOME", 5, 0, false, plainText(func(w *api.Workload) string { return dash(words.Home(w.Home, w.Caches)) })},
 		{"vCPUs", 5, 110, true, plainText(func(w *api.Workload) string { return fmt.Sprint(w.CPUs) })},
 		{"CPU", 5, 60, true, plainText(func(w *api.Workload) string { return fmt.Sprintf("%.2f", w.CPUUse) })},
 		{"MEMORY", 8, 64, true, plainText(func(w *api.Workload) string { return memory(w.MemoryKiB) })},

@@ -27,7 +27,7 @@ func (m *Model) detailPage() []string {
 	if w.Tier != "" {
 		add("tier", string(w.Tier))
 	}
-	add("home", dash(w.Home))
+	add("home", dash(words.Home(w.Home, w.Caches)))
 	cpus := dash(w.CPUSet)
 	if w.CPUSetPlanned != "" && w.CPUSetPlanned != w.CPUSet {
 		cpus += " → " + w.CPUSetPlanned

@@ -150,6 +150,7 @@ func (d *reader) host() {
 	for _, cpus := range d.groups("host.l3", f.L3) {
 		h.LLCs = append(h.LLCs, topology.LLC{CPUs: cpus, Level: 3, Size: topology.None})
 	}
+	h.NumberLLCs()
 	d.slit(f.SLIT)
 	for i, dev := range f.Devices {
 		path := fmt.Sprintf("host.devices[%d]", i)

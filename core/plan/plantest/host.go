@@ -34,6 +34,7 @@ func Draw(drawing string) *topology.Host {
 			panic(fmt.Sprintf("node %d: %d distances for %d nodes", n.ID, len(h.Distances[i]), len(h.Nodes)))
 		}
 	}
+	h.NumberLLCs()
 	h.Allowed = h.Online.Clone()
 	topology.SettleTypes(h)
 	return h
@@ -156,6 +157,7 @@ func Pairs(nodes, perNode int, mem topology.KiB) *topology.Host {
 		h.Distances = append(h.Distances, row)
 	}
 	h.Allowed = h.Online
+	h.NumberLLCs()
 	return h
 }
 

@@ -27,6 +27,7 @@ func State(maxNodes int) *rapid.Generator[plan.State] {
 			cpu = drawRandomNode(t, h, node, cpu, threads)
 			node++
 		}
+		h.NumberLLCs()
 		h.Distances = drawDistances(t, n)
 		h.Allowed = h.Online.Clone()
 		if rapid.IntRange(0, 4).Draw(t, "confined") == 0 {

@@ -56,7 +56,7 @@ func New(h *topology.Host, o *guest.Order, home guest.Home, m Machine) (*Documen
 		return nil, err
 	}
 	asked := home.Composed
-	d.shape(h, &home, asked)
+	d.shape(h, &home, asked, m)
 	d.realtime(o.Flavor.Realtime)
 	mark := Mark{Flavor: o.Flavor.Name, Tier: o.Flavor.Tier, SMT: o.Flavor.SMT, Emulator: o.Flavor.Emulator}
 	mark.Only, mark.Exact, mark.Near = o.OnlyNodes().String(), o.ExactNodes(), workload.NearText(o.WishesNear())

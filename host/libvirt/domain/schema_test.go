@@ -291,14 +291,14 @@ func TestTopologyMirrorsThreads(t *testing.T) {
 		pins []topology.CPUID
 		want guestTopology
 	}{
-		{"whole cores", []topology.CPUID{0, 4, 1, 5}, guestTopology{1, 2, 2}},
-		{"one CPU", []topology.CPUID{2}, guestTopology{1, 1, 1}},
-		{"a thread of each core", []topology.CPUID{0, 1, 2}, guestTopology{1, 3, 1}},
-		{"a core and a half", []topology.CPUID{0, 4, 1}, guestTopology{1, 3, 1}},
-		{"siblings apart", []topology.CPUID{0, 1, 4, 5}, guestTopology{1, 4, 1}},
-		{"two nodes", []topology.CPUID{0, 4, 8, 12}, guestTopology{2, 1, 2}},
-		{"two nodes, uneven", []topology.CPUID{0, 4, 1, 5, 8, 12}, guestTopology{3, 1, 2}},
-		{"two nodes, odd", []topology.CPUID{0, 4, 8}, guestTopology{3, 1, 1}},
+		{"whole cores", []topology.CPUID{0, 4, 1, 5}, guestTopology{1, 1, 2, 2}},
+		{"one CPU", []topology.CPUID{2}, guestTopology{1, 1, 1, 1}},
+		{"a thread of each core", []topology.CPUID{0, 1, 2}, guestTopology{1, 1, 3, 1}},
+		{"a core and a half", []topology.CPUID{0, 4, 1}, guestTopology{1, 1, 3, 1}},
+		{"siblings apart", []topology.CPUID{0, 1, 4, 5}, guestTopology{1, 1, 4, 1}},
+		{"two nodes", []topology.CPUID{0, 4, 8, 12}, guestTopology{2, 1, 1, 2}},
+		{"two nodes, uneven", []topology.CPUID{0, 4, 1, 5, 8, 12}, guestTopology{3, 1, 1, 2}},
+		{"two nodes, odd", []topology.CPUID{0, 4, 8}, guestTopology{3, 1, 1, 1}},
 	}
 	for _, tt := range tests {
 		p := plan.Placement{Class: workload.Dedicated, VCPUs: len(tt.pins), Pins: tt.pins, CPUs: topology.CPUs(tt.pins...), Home: topology.Nodes(0)}

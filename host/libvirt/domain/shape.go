@@ -74,8 +74,8 @@ func wholeMiB(cells []cell) {
 	}
 }
 
-// guestTopology is what the guest sees: sockets × cores × threads.
-type guestTopology struct{ sockets, cores, threads int }
+// guestTopology is what the guest sees: sockets × dies × cores × threads.
+type guestTopology struct{ sockets, dies, cores, threads int }
 
 // topologyOf mirrors the threads that a dedicated guest got: as many threads a
 // core as its vCPUs, taken in order, share each core of the host, if that is the
@@ -92,7 +92,7 @@ func topologyOf(threads int, cells []cell) guestTopology {
 		for v := range cells[i].vcpus.All() {
 			for first := v - v%size; first < v-v%size+size; first++ {
 				if !cells[i].vcpus.Has(first) {
-					return guestTopology{sum, 1, 1}
+					return guestTopology{sum, 1, 1, 1}
 				}
 			}
 		}
@@ -100,7 +100,7 @@ func topologyOf(threads int, cells []cell) guestTopology {
 	if size%threads != 0 {
 		threads = 1
 	}
-	return guestTopology{sum / size, size / threads, threads}
+	return guestTopology{sum / size, 1, size / threads, threads}
 }
 
 // threadsPerCore is how many vCPUs in a row share a core of the host, 1 when
@@ -143,26 +143,32 @@ func gcd(a, b int) int {
 }
 
 // shape writes what a new guest sees: its topology, cells and pages.
-func (d *Document) shape(h *topology.Host, home *guest.Home, asked *guest.Composed) {
+func (d *Document) shape(h *topology.Host, home *guest.Home, asked *guest.Composed, m Machine) {
 	p := &home.Placement
 	cpu := d.child(d.tree.Root(), "cpu")
-	t := guestTopology{1, p.VCPUs, 1}
+	t := guestTopology{1, 1, p.VCPUs, 1}
 	var cells []cell
+	var pins []topology.CPUSet
 	switch {
 	case asked != nil:
 		for i, c := range asked.Cells {
 			cells = append(cells, cell{home.Cells[i], c.VCPUs, c.Memory})
 		}
-		t = topologyOf(threadsPerCore(h, home.VCPUs), cells)
+		pins = home.VCPUs
 	case p.Class == workload.Dedicated:
 		cells = cellsOf(h, p)
-		t = topologyOf(threadsPerCore(h, oneEach(p.Pins)), cells)
+		pins = oneEach(p.Pins)
 	}
 	if cells != nil {
+		t = topologyOf(threadsPerCore(h, pins), cells).withCaches(h, pins, m)
+		ownCaches(cpu, h, pins, t)
 		cpu.AddChild(numaElement(h, cells))
 	}
 	el := etree.NewElement("topology")
 	el.CreateAttr("sockets", strconv.Itoa(t.sockets))
+	if t.dies > 1 { // libvirt 6.1 and later
+		el.CreateAttr("dies", strconv.Itoa(t.dies))
+	}
 	el.CreateAttr("cores", strconv.Itoa(t.cores))
 	el.CreateAttr("threads", strconv.Itoa(t.threads))
 	cpu.InsertChildAt(0, el)

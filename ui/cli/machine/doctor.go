@@ -137,7 +137,7 @@ func diagnosed(c *cobra.Command, e *cli.Env, root, replay string, noMeasure bool
 		req.From = "nodes"
 		req.Parts, req.Mixes = append(req.Parts, measure.PartBandwidth), []string{"r"}
 	}
-	if len(h.Packages) > 1 {
+	if len(h.Packages) > 1 || h.SplitCaches() {
 		req.Parts = append(req.Parts, measure.PartC2C)
 	}
 	plan, err := measure.MakePlan(h, req, prober.Memory())

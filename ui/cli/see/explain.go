@@ -128,7 +128,7 @@ func printExplanation(w io.Writer, p view.Paint, x api.Explanation, candidates i
 	}
 	printKernel(w, wl)
 	if wl.Home != "" {
-		fmt.Fprintf(w, "  plan   %s, %s; locality %s\n", words.Nodes(wl.Home), words.CPUs(wl.CPUSetPlanned), cli.Percent(wl.LocalityExpected))
+		fmt.Fprintf(w, "  plan   %s, %s; locality %s\n", words.HomeNodes(wl.Home, wl.Caches), words.CPUs(wl.CPUSetPlanned), cli.Percent(wl.LocalityExpected))
 	}
 	fmt.Fprintf(w, "  state  %s\n", cli.PaintState(p, cli.StateOf(wl)))
 	printNear(w, p, wl)

@@ -194,7 +194,7 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	}
 	nodes.Print(w, p)
 	if s.OneNode() {
-		fmt.Fprintf(w, "\n%s\n", p.Best(words.Because(words.SingleNode).String()))
+		fmt.Fprintf(w, "\n%s\n", p.Best(s.OneNodeSays().String()))
 		uses := words.Because(words.OneNodeUses).String()
 		if p.Width > 0 {
 			var b strings.Builder
@@ -216,6 +216,9 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	}
 	if s.Sharing != nil {
 		fmt.Fprintf(w, "%s %s\n", p.Dim("sharing:"), sharingLine(s.Sharing))
+	}
+	if s.Caches != nil {
+		fmt.Fprintf(w, "%s %s\n", p.Dim("caches:"), cachesLine(s.Caches))
 	}
 	if !s.OneNode() { // where all is local, how that is known helps nobody
 		printSources(w, p, s)
@@ -333,7 +336,7 @@ func printWorkloads(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	t := view.NewTable(headings...).Drops("BY PLAN", "VCPUS", "CLASS", "CPU", "MEMORY")
 	row := func(x api.Workload, state string) {
 		row := append([]string{cli.Label(x), cli.OrDash(string(x.Class))}, cells(p, figures.Workloads, &x)...)
-		t.Row(append(slices.Insert(row, beforeHome, cli.OrDash(x.Home)), state)...)
+		t.Row(append(slices.Insert(row, beforeHome, cli.OrDash(words.Home(x.Home, x.Caches))), state)...)
 	}
 	for _, x := range s.Workloads {
 		row(x, cli.PaintState(p, cli.StateOf(x)))

@@ -44,7 +44,7 @@ var orders = map[string]func(a, b *api.Workload) int{
 		return strings.Compare(cmp.Or(a.Name, string(a.ID)), cmp.Or(b.Name, string(b.ID)))
 	},
 	"home": func(a, b *api.Workload) int {
-		return cmp.Or(cmp.Compare(homeOrLast(a), homeOrLast(b)), strings.Compare(a.Home, b.Home))
+		return cmp.Or(cmp.Compare(homeOrLast(a), homeOrLast(b)), strings.Compare(a.Home, b.Home), strings.Compare(a.Caches, b.Caches))
 	},
 	"state": func(a, b *api.Workload) int { return strings.Compare(a.State, b.State) },
 	"class": func(a, b *api.Workload) int { return cmp.Compare(classAt(a), classAt(b)) },

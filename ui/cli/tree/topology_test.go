@@ -135,6 +135,7 @@ func shape(t *testing.T, i int) *topology.Host {
 	}
 	if shapes[i].change != nil {
 		shapes[i].change(h)
+		h.NumberLLCs()
 	}
 	return h
 }

@@ -221,7 +221,7 @@ func printPlanned(w io.Writer, p view.Paint, r *planned) {
 		fmt.Fprintf(w, "  %s\n", p.Warn("refused"))
 	} else {
 		pl := &r.result.Placement
-		fmt.Fprintf(w, "  home   %s, %s%s\n", p.Bold(words.Nodes(pl.Home)), words.CPUs(pl.CPUs), memoryOf(pl))
+		fmt.Fprintf(w, "  home   %s, %s%s\n", p.Bold(words.HomeNodes(pl.Home, pl.Caches)), words.CPUs(pl.CPUs), memoryOf(pl))
 	}
 	see.Section(w, p, "why", words.Sentences(d.Reasons))
 	see.PrintShortages(w, d.Shortages)

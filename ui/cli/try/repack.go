@@ -214,7 +214,7 @@ func printRepacking(w io.Writer, p view.Paint, r *place.Repacking) {
 	}
 	printMoves(w, p, r.Moves)
 	if pl := &r.Result.Placement; r.Admitted() {
-		fmt.Fprintf(w, "  home   %s, %s%s\n", p.Bold(words.Nodes(pl.Home)), words.CPUs(pl.CPUs), memoryOf(pl))
+		fmt.Fprintf(w, "  home   %s, %s%s\n", p.Bold(words.HomeNodes(pl.Home, pl.Caches)), words.CPUs(pl.CPUs), memoryOf(pl))
 	}
 	printWorse(w, p, r.Worse)
 	see.Section(w, p, "why", words.Sentences(slices.Concat(r.Reasons, r.Result.Decision.Reasons)))
@@ -231,7 +231,7 @@ func printMoves(w io.Writer, p view.Paint, moves []place.Move) {
 			aside = ", for a while"
 		}
 		fmt.Fprintf(w, "  %d. %s  %s to %s, %s to %s, %s%s\n", i+1, p.Bold(string(m.Workload)),
-			words.Nodes(m.From.Home), words.Nodes(m.To.Home), words.CPUs(m.From.CPUs), m.To.CPUs, memory, aside)
+			words.HomeNodes(m.From.Home, m.From.Caches), words.HomeNodes(m.To.Home, m.To.Caches), words.CPUs(m.From.CPUs), m.To.CPUs, memory, aside)
 		for _, reason := range m.Reasons {
 			fmt.Fprintf(w, "       %s\n", reason)
 		}

@@ -1,0 +1,127 @@
+package topology
+
+import (
+	"cmp"
+	"slices"
+)
+
+// CacheID is the number of a last-level cache: the kernel's (cpuN/cache/indexM/id, the number that
+// resctrl uses as well), which may have gaps, or its position by lowest CPU where the kernel gives
+// no numbers that tell all caches apart.
+type CacheID int
+
+// CacheSet is a set of last-level caches, written in the list format of cpuset(7).
+type CacheSet = Set[CacheID]
+
+// Caches returns the set of the given IDs.
+func Caches(ids ...CacheID) CacheSet { return SetOf(ids...) }
+
+// NumberLLCs sorts the caches by lowest CPU, and gives each its number and its nodes: for those that
+// build a Host. An ID of None is none. The numbers that are there stay if all caches have one and no two have the same: a level 2 cache that is some
+// CPU's last may have the number of a level 3 cache. Otherwise the position is the number.
+func (h *Host) NumberLLCs() {
+	slices.SortFunc(h.LLCs, func(a, b LLC) int { return cmp.Compare(a.CPUs.Min(), b.CPUs.Min()) })
+	var seen CacheSet
+	numbered := true
+	for i := range h.LLCs {
+		l := &h.LLCs[i]
+		l.Nodes = h.nodesOf(l.CPUs)
+		if l.ID < 0 || l.ID > MaxID || seen.Has(l.ID) {
+			numbered = false
+			continue
+		}
+		seen.Add(l.ID)
+	}
+	if numbered {
+		return
+	}
+	for i := range h.LLCs {
+		h.LLCs[i].ID = CacheID(i)
+	}
+}
+
+// nodesOf returns the nodes that have some of the CPUs.
+func (h *Host) nodesOf(cpus CPUSet) NodeSet {
+	var nodes NodeSet
+	for i := range h.Nodes {
+		if h.Nodes[i].CPUs.Intersects(cpus) {
+			nodes.Add(h.Nodes[i].ID)
+		}
+	}
+	return nodes
+}
+
+// LLC returns a cache by its ID, or nil.
+func (h *Host) LLC(id CacheID) *LLC {
+	for i := range h.LLCs {
+		if h.LLCs[i].ID == id {
+			return &h.LLCs[i]
+		}
+	}
+	return nil
+}
+
+// CacheCPUs returns the CPUs of caches.
+func (h *Host) CacheCPUs(caches CacheSet) CPUSet {
+	var cpus CPUSet
+	for i := range h.LLCs {
+		if caches.Has(h.LLCs[i].ID) {
+			cpus = cpus.Union(h.LLCs[i].CPUs)
+		}
+	}
+	return cpus
+}
+
+// CachesOn returns the caches that divide nodes: all that have CPUs there. It returns none where
+// every node has one cache, for then the nodes say it all, and where each cache serves one core
+// alone (Arm hosts whose system-level cache the kernel does not list): there is nothing to share.
+func (h *Host) CachesOn(nodes NodeSet) CacheSet {
+	var on CacheSet
+	divided := false
+	for i := range h.Nodes {
+		n := &h.Nodes[i]
+		if !nodes.Has(n.ID) {
+			continue
+		}
+		count, shared := 0, false
+		for k := range h.LLCs {
+			l := &h.LLCs[k]
+			if !l.CPUs.Intersects(n.CPUs) {
+				continue
+			}
+			on.Add(l.ID)
+			count++
+			shared = shared || !h.private(l)
+		}
+		divided = divided || count > 1 && shared
+	}
+	if !divided {
+		return CacheSet{}
+	}
+	return on
+}
+
+// CachesOf returns the caches that CPUs of a home are in; none where those are all that the home
+// has, and where no caches divide it (CachesOn).
+func (h *Host) CachesOf(cpus CPUSet, home NodeSet) CacheSet {
+	on := h.CachesOn(home)
+	if on.Empty() {
+		return on
+	}
+	var in CacheSet
+	for i := range h.LLCs {
+		if l := &h.LLCs[i]; on.Has(l.ID) && l.CPUs.Intersects(cpus) {
+			in.Add(l.ID)
+		}
+	}
+	if in.Equal(on) {
+		return CacheSet{}
+	}
+	return in
+}
+
+// private reports whether a cache serves one core alone.
+func (h *Host) private(l *LLC) bool {
+	at, _ := slices.BinarySearchFunc(h.Cores, l.CPUs.Min(), func(c Core, cpu CPUID) int { return cmp.Compare(c.CPUs.Min(), cpu) })
+	return l.CPUs.Len() < 2 || at < len(h.Cores) && l.CPUs.SubsetOf(h.Cores[at].CPUs)
+}

@@ -1,0 +1,164 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// llcSwitch is the switch of the kernel's cache-aware scheduling (Linux 7.2).
+const llcSwitch = "/sys/kernel/debug/sched/llc_balancing/enabled"
+
+// caches returns the last-level caches of the shape, by lowest CPU.
+func (t *T) caches() []set {
+	var out []set
+	size := t.shape.CPUsPerCache()
+	for first := 0; first < t.shape.CPUs(); first += size {
+		var s set
+		for cpu := first; cpu < first+size; cpu++ {
+			s |= setOf(cpu)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// kernelCaches: the kernel gives each socket of a node a last-level cache, and its cache-aware scheduling
+// can be switched off and on.
+func kernelCaches(t *T) {
+	for _, cache := range t.caches() {
+		for _, cpu := range cache.ids() {
+			got := t.set(t.read(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/cache/index3/shared_cpu_list", cpu)))
+			if got != cache {
+				t.Fatalf("cpu%d shares its last-level cache with %s, the shape says %s", cpu, got, cache)
+			}
+		}
+	}
+	if _, err := os.Stat(llcSwitch); err != nil {
+		t.Skipf("this kernel has no cache-aware scheduling: %v", err)
+	}
+	if got := t.read(llcSwitch); got != "1" {
+		t.Fatalf("cache-aware scheduling is %q from the start, 1 was found with Linux 7.3", got)
+	}
+	t.Defer(func() { writeText(llcSwitch, "1") })
+	for _, value := range []string{"0", "1"} {
+		t.write(llcSwitch, value)
+		if got := t.read(llcSwitch); got != value {
+			t.Fatalf("cache-aware scheduling is %q after %s was written", got, value)
+		}
+	}
+	t.Textf("%d caches on %d nodes", len(t.caches()), t.shape.Nodes)
+}
+
+// homenodeCaches: homenode sees the caches and what the kernel does about them, and a dedicated command
+// that fits a cache gets one.
+func homenodeCaches(t *T) {
+	caches := t.caches()
+	r := t.must(capture([]string{homenodeBin, "topology", "--json"}, "topology --json"), exitOK)
+	var top struct {
+		LLCs []struct {
+			CPUs string `json:"cpus"`
+		} `json:"llcs"`
+	}
+	t.Do(json.Unmarshal([]byte(r.out), &top))
+	if len(top.LLCs) != len(caches) {
+		t.Fatalf("topology --json lists %d caches, the shape has %d: %s", len(top.LLCs), len(caches), cut(r.out))
+	}
+	for i := range caches {
+		if got := t.set(top.LLCs[i].CPUs); got != caches[i] {
+			t.Fatalf("topology --json: cache %d has CPUs %s, the shape says %s", i, got, caches[i])
+		}
+	}
+	doctor := t.must(capture([]string{homenodeBin, "doctor", "--no-measure"}, "doctor --no-measure"), exitOK)
+	want := fmt.Sprintf("node0 has %d last-level caches", t.shape.Caches)
+	if !strings.Contains(spaced(doctor.out), want) {
+		t.Fatalf("doctor does not say %q: %s", want, doctor.out)
+	}
+
+	d := t.startDaemon(daemonOptions{mode: "enforce"})
+	t.kernelKnown("on", "off")
+
+	for i := range caches { // all together fill the machine
+		w := t.walkerBehind("dedicated", []string{homenodeBin, "--socket", socketPath, "run", "--class", "dedicated",
+			"--cpus", fmt.Sprint(t.shape.CPUsPerCache()), "--memory", "32MiB", "--",
+			"/bin/walker", "--slot", fmt.Sprint(i), "--mib", "16", "--threads", "2", "--place", "local"})
+		defer w.kill()
+		var cpus set
+		for _, may := range allowed(w.pid) {
+			cpus |= may
+		}
+		in := 0
+		for _, cache := range caches {
+			if cpus&cache != 0 {
+				in++
+			}
+		}
+		if in != 1 || cpus.size() != t.shape.CPUsPerCache() {
+			t.Fatalf("dedicated command %d has CPUs %s in %d caches, wanted one whole cache of %v", i+1, cpus, in, caches)
+		}
+		if i == len(caches)-2 { // the daemon itself needs room
+			break
+		}
+	}
+	t.alive(d)
+	t.Textf("%d dedicated commands of %d CPUs, each in a cache of its own", len(caches)-1, t.shape.CPUsPerCache())
+}
+
+// spaced makes each run of white space one space: text on a terminal is broken anywhere.
+func spaced(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// kernelKnown switches the kernel's cache-aware scheduling, and waits until status has each state.
+func (t *T) kernelKnown(states ...string) {
+	if _, err := os.Stat(llcSwitch); err != nil {
+		t.Logf("this kernel has no cache-aware scheduling: %v", err)
+		return
+	}
+	t.Defer(func() { writeText(llcSwitch, "1") })
+	for _, state := range states {
+		value := map[string]string{"on": "1", "off": "0"}[state]
+		t.write(llcSwitch, value)
+		t.Until(30*time.Second, "status has cache-aware scheduling "+state, func() (bool, string) {
+			r := t.must(homenode("status", "--json"), exitOK)
+			var s struct {
+				Caches struct {
+					Count  int    `json:"count"`
+					Kernel string `json:"kernel"`
+					From   string `json:"from"`
+				} `json:"caches"`
+			}
+			t.Do(json.Unmarshal([]byte(r.out), &s))
+			c := s.Caches
+			return c.Kernel == state && c.From == llcSwitch && c.Count == len(t.caches()), fmt.Sprintf("%+v", c)
+		})
+	}
+}
+
+// homenodeCachesUndo: shared work that fits a cache keeps all CPUs of its home by default, for homenode
+// only reports on caches then. Undo restores every setting.
+func homenodeCachesUndo(t *T) {
+	ws := t.startWalkers(cgroupRoot,
+		walkerSpec{name: "db", slot: 0, mib: 48, threads: 2, place: "interleave", unbind: true},
+		walkerSpec{name: "cache", slot: 1, mib: 32, threads: 2, place: "interleave"},
+		walkerSpec{name: "web", slot: 2, mib: 24, threads: 1, place: "bind:1", unbind: true},
+		walkerSpec{name: "p1", slot: 3, mib: 24, threads: 1, place: "interleave", unbind: true, plain: true})
+	before := takeSnapshot(ws)
+	d := t.startDaemon(daemonOptions{mode: "enforce"})
+	homes := t.awaitHome(settleLimit, ws)
+	warm(5 * time.Second)
+	for _, w := range ws {
+		for tid, may := range allowed(w.pid) {
+			if want := cpusOf(homes[w.name]); may != want {
+				t.Fatalf("%s: thread %d may use CPUs %s, its home %s has %s, and homenode was to report alone",
+					w.name, tid, may, homes[w.name], want)
+			}
+		}
+	}
+	t.undoneAll()
+	t.same("after undo --all", before, takeSnapshot(ws), all)
+	t.alive(d)
+	t.walking(ws)
+}

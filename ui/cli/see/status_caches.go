@@ -1,0 +1,28 @@
+package see
+
+import (
+	"fmt"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+)
+
+// cachesLine says how many last-level caches a host has, and what the kernel does about them.
+func cachesLine(c *api.Caches) string {
+	return fmt.Sprintf("%d of up to %s; %s", c.Count, words.Count(c.CPUs, "CPU"), kernelOnCaches(c.Kernel))
+}
+
+func kernelOnCaches(state topology.CacheAwareState) string {
+	switch state {
+	case topology.CacheAwareOn:
+		return "cache-aware scheduling of the kernel is on"
+	case topology.CacheAwareOff:
+		return "cache-aware scheduling of the kernel is off"
+	case topology.CacheAwareBuiltIn:
+		return "cache-aware scheduling of the kernel is on unless switched off, which root can see"
+	case topology.CacheAwareNone:
+		return "the kernel has no cache-aware scheduling"
+	}
+	return "whether the kernel has cache-aware scheduling is not known"
+}
