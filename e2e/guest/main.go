@@ -51,6 +51,8 @@ func main() {
 		bursts()
 	case len(os.Args) == 3 && os.Args[1] == "together":
 		fail(together(os.Args[2]))
+	case len(os.Args) == 4 && os.Args[1] == "restless":
+		fail(restless(os.Args[2], os.Args[3]))
 	case len(os.Args) == 2 && os.Args[1] == "storm":
 		fail(storm())
 	case len(os.Args) == 2 && os.Args[1] == "mute":

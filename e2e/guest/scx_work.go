@@ -103,7 +103,7 @@ func (t *T) in(g group, args ...string) *exec.Cmd {
 	defer dir.Close()
 	c := exec.Command("/init", args...)
 	c.Stderr = os.Stderr
-	if args[0] == "hog" || args[0] == "together" {
+	if args[0] == "hog" || args[0] == "together" || args[0] == "restless" {
 		c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	}
 	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}

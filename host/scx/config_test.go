@@ -24,7 +24,7 @@ func TestTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := c.tables()
-	if k.settings.NrCPUs != 10 || k.settings.NrListed != 5 || k.settings.NrLLCs != 3 || k.settings.Guard != 1e9 || k.settings.Slice != 2e6 || k.settings.Hold != 2e5 || k.settings.Patience != 15e9 {
+	if k.settings.NrCPUs != 10 || k.settings.NrListed != 5 || k.settings.NrLLCs != 3 || k.settings.NrNodes != 3 || k.settings.Guard != 1e9 || k.settings.Slice != 2e6 || k.settings.Hold != 2e5 || k.settings.Patience != 15e9 {
 		t.Errorf("%+v", k.settings)
 	}
 	var order []uint32

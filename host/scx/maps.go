@@ -21,7 +21,7 @@ const (
 
 type kernelSettings struct {
 	Guard, Patience, Slice, Hold, Generation uint64
-	NrCPUs, NrListed, NrLLCs, Reserved       uint32
+	NrCPUs, NrListed, NrLLCs, NrNodes        uint32
 }
 
 type kernelPlace struct {
@@ -50,6 +50,7 @@ type cpuNow struct {
 type nodeNow struct {
 	Idle, Batch int64
 	Used        uint64
+	Coming      uint64
 }
 
 type llcNow struct {
@@ -143,6 +144,7 @@ func (c Config) tables() tables {
 		Guard: nanoseconds(cmp.Or(c.Guard, time.Second)), Slice: nanoseconds(cmp.Or(c.Slice, 2*time.Millisecond)),
 		Patience: nanoseconds(c.timeout() / 2), Hold: nanoseconds(cmp.Or(c.Hold, 200*time.Microsecond)),
 		NrCPUs: uint32(highest) + 1, NrListed: uint32(len(cpus)), NrLLCs: uint32(len(t.llcs)),
+		NrNodes: uint32(cpus[len(cpus)-1].Node) + 1,
 	}
 	if c.NoGuard {
 		t.settings.Guard = 0

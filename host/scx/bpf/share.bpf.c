@@ -37,6 +37,7 @@ ARRAY(pulses, struct pulse, 1);
 #define OWN_QUEUE 0x100000 /* + CPU; an LLC's queue has its index */
 #define FREE_QUEUE 0x200000 /* SCHED_EXT, but not batch work: every CPU serves it before all others */
 #define MS 1000000ULL
+#define COMING (MS / 20) /* the kernel has queued a task so long after share_enqueue at the latest */
 #define ALLOWED NR_COUNTS /* no reason to refuse */
 
 INLINE void *at(void *map, u32 i) { return bpf_map_lookup_elem(map, &i); }
@@ -218,6 +219,7 @@ APART int changed(u32 cpu, u64 from, u64 to, u64 hold)
 
 APART int wake(u32 llc, u64 allowed_nodes);
 APART u32 refused(u32 cpu);
+APART int wake_for_free(u32 many);
 
 /* pass_on has another CPU go on with a batch task that left cpu. When it was queued cpu was in the budget still. */
 APART int pass_on(u32 cpu)
@@ -230,16 +232,76 @@ APART int pass_on(u32 cpu)
 	return wake(place->llc, 0);
 }
 
+/*
+ * hand_on: cpu was roused, and then something came that is not batch work. Who was queued meanwhile saw
+ * that it was roused already, and woke nobody else.
+ */
+APART int hand_on(u32 cpu)
+{
+	struct place *place = at(&places, cpu);
+
+	if (!place || !place->known)
+		return 0;
+	if (scx_bpf_dsq_nr_queued(FREE_QUEUE) > 0)
+		wake_for_free(1);
+	if (scx_bpf_dsq_nr_queued(place->llc) > 0)
+		wake(place->llc, 0);
+	return 0;
+}
+
+/* any_waits is whether a task waits in the queue of an LLC. */
+INLINE int any_waits(struct settings *set)
+{
+	struct bpf_iter_num it;
+	int *i, found = 0;
+
+	bpf_iter_num_new(&it, 0, set->nr_llcs & 0xffff);
+	while (!found && (i = bpf_iter_num_next(&it)))
+		found = scx_bpf_dsq_nr_queued(*i) > 0;
+	bpf_iter_num_destroy(&it);
+	return found;
+}
+
+/* comes says that p is about to be queued: the kernel puts it there after share_enqueue has looked for a CPU. */
+INLINE void comes(u32 cpu)
+{
+	struct place *place = at(&places, cpu);
+	struct node_now *node = place ? at(&nodes_now, place->node) : NULL;
+
+	if (node)
+		node->coming = bpf_ktime_get_ns();
+}
+
+/* any_comes is whether a task may be on its way into a queue. */
+APART int any_comes(u64 now)
+{
+	struct settings *set = at(&settings, 0);
+	struct bpf_iter_num it;
+	struct node_now *node;
+	int *i, found = 0;
+
+	if (!set)
+		return 0;
+	bpf_iter_num_new(&it, 0, set->nr_nodes & 0xff);
+	while (!found && (i = bpf_iter_num_next(&it))) {
+		node = at(&nodes_now, *i);
+		found = node && now < node->coming + COMING;
+	}
+	bpf_iter_num_destroy(&it);
+	return found;
+}
+
 /* look_again: what was queued after cpu had looked, and before it was known to be idle, woke nobody. */
 APART int look_again(u32 cpu)
 {
 	struct place *place = at(&places, cpu);
 	struct cpu_now *c = at(&cpus_now, cpu);
+	struct settings *set = at(&settings, 0);
 
-	if (!place || !c)
+	if (!place || !c || !set)
 		return 0;
-	if (scx_bpf_dsq_nr_queued(FREE_QUEUE) > 0 ||
-	    (scx_bpf_dsq_nr_queued(OWN_QUEUE + cpu) > 0 || place->known && scx_bpf_dsq_nr_queued(place->llc) > 0) && refused(cpu) == ALLOWED)
+	if (scx_bpf_dsq_nr_queued(FREE_QUEUE) > 0 || any_comes(bpf_ktime_get_ns()) ||
+	    (scx_bpf_dsq_nr_queued(OWN_QUEUE + cpu) > 0 || place->known && any_waits(set)) && refused(cpu) == ALLOWED)
 		rouse(cpu, c);
 	return 0;
 }
@@ -253,6 +315,7 @@ int switched(u64 *ctx)
 	struct place *place = at(&places, cpu);
 	struct cpu_now *c = at(&cpus_now, cpu);
 	u64 word, now;
+	u32 roused;
 
 	if (!set || !place || !c)
 		return 0;
@@ -274,6 +337,7 @@ int switched(u64 *ctx)
 	word = c->word;
 	if (what(word) == RUNS_STRICT && new != RUNS_STRICT)
 		c->strict_until = bpf_ktime_get_ns() + set->hold;
+	roused = c->roused;
 	c->roused = 0;
 	now = word_after(word, c, place, new);
 	word = __sync_lock_test_and_set(&c->word, now);
@@ -282,6 +346,8 @@ int switched(u64 *ctx)
 	changed(cpu, word, now, set->hold);
 	if (new == RUNS_IDLE)
 		look_again(cpu);
+	else if (roused && !is_batch(new))
+		hand_on(cpu);
 	if (is_batch(what(word)) && !is_batch(new))
 		pass_on(cpu);
 	return 0;
@@ -392,21 +458,41 @@ APART int wake_in(u32 first, u32 n, u64 allowed_nodes)
 	return found;
 }
 
+/* idle_beside is whether a node other than this one has an idle CPU. */
+INLINE int idle_beside(struct settings *set, u32 node)
+{
+	struct bpf_iter_num it;
+	struct node_now *now;
+	int *i, found = 0;
+
+	bpf_iter_num_new(&it, 0, set->nr_nodes & 0xff);
+	while (!found && (i = bpf_iter_num_next(&it))) {
+		now = at(&nodes_now, *i);
+		found = now && *i != node && now->idle > 0;
+	}
+	bpf_iter_num_destroy(&it);
+	return found;
+}
+
 /* wake wakes a CPU for what waits in an LLC's queue: of that LLC, else of its node, else of any that is allowed. */
 APART int wake(u32 llc, u64 allowed_nodes)
 {
 	struct settings *set = at(&settings, 0);
 	struct llc *l = at(&llcs, llc);
+	struct node_now *there;
 	struct node *node;
 
 	if (!set || !l)
 		return 0;
-	if (wake_in(l->first, l->count, 0))
-		return 1;
 	node = at(&nodes, l->node);
-	if (node && node->nr_llcs > 1 && wake_in(node->first, node->count, 0))
-		return 1;
-	if (allowed_nodes == 1ULL << (l->node & 63))
+	there = at(&nodes_now, l->node);
+	if (there && there->idle > 0) {
+		if (wake_in(l->first, l->count, 0))
+			return 1;
+		if (node && node->nr_llcs > 1 && wake_in(node->first, node->count, 0))
+			return 1;
+	}
+	if (allowed_nodes == 1ULL << (l->node & 63) || !idle_beside(set, l->node))
 		return 0;
 	return wake_in(0, set->nr_listed, allowed_nodes);
 }
@@ -539,6 +625,7 @@ int share_enqueue(u64 *ctx)
 	tier_of(p, set->generation, &t);
 	if (!p->scx.dsq_vtime)
 		set_since(p, bpf_ktime_get_ns());
+	comes(cpu);
 	if (t.tier != TIER_BATCH) {
 		insert(p, FREE_QUEUE, set->slice, flags);
 		count(ENQUEUED_FREE);
@@ -711,7 +798,7 @@ INLINE u64 account(struct place *place, struct cpu_now *c)
 	return took;
 }
 
-/* others_wait is whether a queue holds more, when a CPU has taken of it and is not to be roused for them. */
+/* others_wait is whether a queue holds more, when a CPU has taken a task and is not to be roused for them. */
 INLINE int others_wait(struct cpu_now *c, u64 queue)
 {
 	__sync_lock_test_and_set(&c->roused, 1);
@@ -769,11 +856,9 @@ int share_dispatch(u64 *ctx)
 		return 0;
 	}
 	/* By turns, so that neither queue starves the other. */
-	if (own > 0 && (shared <= 0 || c->turn++ & 1) && take(OWN_QUEUE + cpu))
-		return 0;
-	if (shared > 0 && take(place->llc)) {
-		if (others_wait(c, place->llc))
-			wake(place->llc, 1ULL << (place->node & 63));
+	if (own > 0 && (shared <= 0 || c->turn++ & 1) && take(OWN_QUEUE + cpu) || shared > 0 && take(place->llc)) {
+		if (place->known && others_wait(c, place->llc))
+			wake(place->llc, 0);
 		return 0;
 	}
 	if (own > 0 && take(OWN_QUEUE + cpu))
@@ -790,6 +875,9 @@ int share_dispatch(u64 *ctx)
 		count(STOLEN_NODE);
 	else if (elsewhere(cpu, 1))
 		count(STOLEN_REMOTE);
+	else if (__sync_lock_test_and_set(&c->roused, 0) || any_comes(bpf_ktime_get_ns()))
+		/* Roused while it looked: where the kernel dropped the lock of the run queue meanwhile, it forgets that on return. */
+		rouse(cpu, c);
 	return 0;
 }
 

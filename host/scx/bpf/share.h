@@ -21,7 +21,7 @@ struct settings {
 	u32 nr_cpus;    /* highest CPU + 1 */
 	u32 nr_listed;  /* CPUs in struct place.order */
 	u32 nr_llcs;
-	u32 unused;
+	u32 nr_nodes;   /* highest index + 1 */
 };
 
 struct place { /* of a CPU */
@@ -57,7 +57,11 @@ struct cpu_now {
 	u32 roused; /* idle, and about to look for work: who wakes next takes another CPU */
 	u32 unused;
 };
-struct node_now { s64 idle, batch; u64 used; /* ns of batch work */ };
+struct node_now {
+	s64 idle, batch;
+	u64 used;   /* ns of batch work */
+	u64 coming; /* ns: when a task began to be queued there that runs on the node */
+};
 struct llc_now {
 	u64 guard_next; /* ns: no guard slice before */
 	u64 oldest;     /* ns that the first in the queue has waited */
