@@ -28,6 +28,7 @@ func TestEachKeyOfARuleReachesGuests(t *testing.T) {
 		"Importance": {workload.Rule{Importance: &ninety}, func(s *workload.Spec) bool { return s.Importance == 90 }, ""},
 		"CPUs":       {workload.Rule{CPUs: 3}, nil, "3 CPUs"},
 		"Memory":     {workload.Rule{Memory: 2 << 20}, nil, "2 GiB of memory"},
+		"Isolated":   {workload.Rule{Isolated: true}, func(s *workload.Spec) bool { return s.Isolated }, ""},
 		"SMT":        {workload.Rule{SMT: workload.SMTIsolate}, nil, "smt isolate"},
 		"Near": {workload.Rule{Near: []string{"device=eth0,policy=required"}, NearGiven: true},
 			func(s *workload.Spec) bool { return len(s.Near) == 1 && s.Near[0].Required }, ""},
