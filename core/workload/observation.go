@@ -230,7 +230,7 @@ type Kernel struct {
 
 // Same reports whether nothing that homes go by has changed from one observation to
 // another: totals (of CPU time, of what was executed), the length of the window, time slices, vhost
-// threads and what limits of its own held back are not compared.
+// threads, what limits of its own held back and memory of the kernel are not compared.
 func (o *Observation) Same(p *Observation) bool {
 	return o.CPUUse == p.CPUUse && o.Waited == p.Waited && o.WaitedFrom == p.WaitedFrom && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
 		same(o.VCPUs, p.VCPUs) && o.AskedFor.Equal(p.AskedFor) && (o.Asked == nil) == (p.Asked == nil) && slices.EqualFunc(o.Asked, p.Asked, AskedMemory.same) &&
