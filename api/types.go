@@ -330,7 +330,7 @@ type Workload struct {
 	MemoryKiB        int64           `json:"memory_kib"`                // memory that it holds, KiB
 	MemoryByNode     []NodeKiB       `json:"memory_by_node"`            // memory that it holds, by node
 	MemoryByType     []TypeKiB       `json:"memory_by_type,omitempty"`  // memory that it holds, by type; absent when all is DRAM
-	Kernel           *KernelMemory   `json:"kernel_memory,omitempty"`   // memory that the kernel has for it; absent where its cgroup does not tell
+	Kernel           *KernelMemory   `json:"kernel_memory,omitempty"`   // the kernel's own memory for it; absent without a cgroup of its own
 	OnHome           *float64        `json:"on_home"`                   // share of its memory on its home, or demoted from it, 0 to 1; null unknown
 	RanOn            []NodeShare     `json:"ran_on,omitempty"`          // where its CPU time was spent, by node; absent when unknown
 	Bandwidth        *int64          `json:"bandwidth_mib_s,omitempty"` // traffic of its memory, MiB/s; absent when no counter tells
@@ -427,8 +427,8 @@ type NodeKiB struct {
 	KiB  int64           `json:"kib"`  // memory on that node, KiB
 }
 
-// KernelMemory is what the kernel has for a workload in memory that no page move takes along. Walks of page tables are no
-// accesses of the workload and are in no share of local ones.
+// KernelMemory is the kernel's own memory for a workload: no page move takes it along. Page walks are not accesses of
+// the workload, and no share of local accesses has them.
 type KernelMemory struct {
 	PageTables   []NodeKiB `json:"page_tables_by_node"`             // page tables, by node
 	NestedTables []NodeKiB `json:"nested_tables_by_node,omitempty"` // second-level page tables of a guest, by node; absent for what is none

@@ -290,7 +290,7 @@ func (v *View) planned() map[workload.ID]planned {
 	return out
 }
 
-// kernelMemory is the wire form of what the kernel has for a workload; nil when nothing is known of it.
+// kernelMemory is the wire form of the kernel's memory for a workload; nil when unknown.
 func kernelMemory(k *workload.Kernel) *api.KernelMemory {
 	if len(k.PageTables) == 0 && len(k.Stacks) == 0 {
 		return nil
@@ -307,7 +307,7 @@ func kernelMemory(k *workload.Kernel) *api.KernelMemory {
 	return &api.KernelMemory{PageTables: list(k.PageTables), NestedTables: list(k.NestedTables), Stacks: list(k.Stacks)}
 }
 
-// byType is the memory of a workload by what that is made of, most first; nil when all is DRAM.
+// byType is the memory of a workload by type, most first; nil when all is DRAM.
 func byType(h *topology.Host, o *workload.Observation) (out []api.TypeKiB) {
 	if h == nil {
 		return nil

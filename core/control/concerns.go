@@ -53,10 +53,7 @@ func (s *State) concerns() []concern.Concern {
 		s.scheduler(),
 		caches.Bound{Concern: &c.cachesConcern, Batch: batch},
 		nextstart.Concern{},
-		threads.Bound{
-			Concern: &c.threadsConcern, Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample}, Batch: batch,
-			Switched: s.trialBalances(), Links: s.Links, Workers: s.Workers,
-		},
+		s.threads(),
 		gpus.Bound{Concern: &c.gpusConcern, Workers: s.Workers, Divide: s.Settings.Divide, Pace: s.Settings.Arrange.MoveBandwidth},
 		s.interrupts(),
 		swap.Concern{Never: s.Settings.NeverSwap},
@@ -66,6 +63,17 @@ func (s *State) concerns() []concern.Concern {
 
 func (s *State) scheduler() scheduler.Bound {
 	return scheduler.Bound{Concern: &s.schedulerConcern, Batch: &s.sharingConcern}
+}
+
+func (s *State) threads() threads.Bound {
+	return threads.Bound{
+		Concern:  &s.threadsConcern,
+		Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample},
+		Batch:    &s.sharingConcern,
+		Switched: s.trialBalances(),
+		Links:    s.Links,
+		Workers:  s.Workers,
+	}
 }
 
 func (s *State) interrupts() interrupts.Bound {

@@ -34,7 +34,7 @@ func TestSidesOfThePartition(t *testing.T) {
 	}
 }
 
-// TestMemoryOfGPUs: Nova would give guests the memory of GPUs, so all of it is reserved.
+// TestMemoryOfGPUs: Nova would give guests the memory of GPUs, so it is reserved.
 func TestMemoryOfGPUs(t *testing.T) {
 	h := plantest.Draw("0 0-3 16G 10 80\n1 - 96G 80 10 type=gpu")
 	p := plan.Policy{ReservedMemory: 1 << 20}

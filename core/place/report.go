@@ -82,7 +82,7 @@ func addOnce(all []string, x string) []string {
 	return append(all, x)
 }
 
-// memoryName is what the memory of a node without CPUs is called.
+// memoryName names the memory of a node without CPUs.
 func memoryName(n *topology.Node) string {
 	switch n.Type {
 	case topology.TypePMEM:

@@ -47,7 +47,7 @@ func (l *Ledger) Left() []Left {
 	for i := range l.nodes {
 		n := &l.nodes[i]
 		all[i] = Left{Node: n.id, CPUs: max(0, n.free-l.keep(n)), Shared: l.sharedRoom(n), Memory: max(0, n.memoryFree)}
-		if l.host.Nodes[i].OfGPU() { // nobody's who does not name it
+		if l.host.Nodes[i].OfGPU() { // only for work that names the node
 			all[i].Memory = 0
 			continue
 		}

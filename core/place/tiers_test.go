@@ -43,7 +43,7 @@ func grace(nodes int) string {
 	return b.String()
 }
 
-// TestGPUMemoryIsNotBooked: a GPU's memory is nobody's unless a workload names its node.
+// TestGPUMemoryIsNotBooked: only a workload that names its node gets a GPU's memory.
 func TestGPUMemoryIsNotBooked(t *testing.T) {
 	st := onHost(grace(34))
 	l := NewLedger(st)
@@ -151,7 +151,7 @@ func TestDemotedMemoryStays(t *testing.T) {
 	}
 }
 
-// TestGPUPagesStay: pages on a GPU's node are what its driver put there.
+// TestGPUPagesStay: the GPU's driver put pages on its node.
 func TestGPUPagesStay(t *testing.T) {
 	st := onHost(grace(3))
 	st.Placements = []plan.Placement{sharedOn("a", "0", "0-71", 3, 14*gib)}

@@ -128,7 +128,7 @@ func (c *capture) node(id NodeID) {
 	}
 }
 
-// memory takes the kernel's tiers, and what is behind the memory of nodes without CPUs.
+// memory takes the kernel's tiers, and the evidence for the memory of nodes without CPUs.
 func (c *capture) memory(host *Host) {
 	c.files("sys/kernel/mm/numa", "demotion_enabled")
 	c.files("proc/sys/kernel", "numa_balancing")
@@ -157,7 +157,7 @@ func (c *capture) gpus(t *tree) {
 	}
 }
 
-// dax takes DAX devices with the node of each and, of the path of each, what names a bus or a PCI function.
+// dax takes DAX devices with their nodes and, from their paths, buses and PCI functions.
 func (c *capture) dax(t *tree) {
 	names, _ := t.names(daxDir)
 	for _, name := range names[:min(len(names), maxDax)] {
@@ -185,7 +185,7 @@ func (c *capture) dax(t *tree) {
 	}
 }
 
-// regions takes the lines of the resource map that say of what memory is made, and the first memory block of each
+// regions takes the lines of the resource map that name a type of memory, and the first memory block of each
 // node without CPUs.
 func (c *capture) regions(t *tree, host *Host) {
 	var lines []byte

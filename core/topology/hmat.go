@@ -5,7 +5,7 @@ import "strconv"
 // readHMAT reads what the kernel took from the firmware's HMAT: for each node
 // the read latency (ns) and bandwidth (MB/s) from its nearest initiators, and from no others
 // (drivers/acpi/numa/hmat.c, node_set_perf_attrs in drivers/base/node.c). nil
-// when it tells of no latency, or of no pair of two nodes: then the SLIT says more.
+// when it has no latency, or no pair of two nodes: then the SLIT says more.
 func readHMAT(t *tree, nodes []Node) (latency, bandwidth [][]float64) {
 	if len(nodes) < 2 {
 		return nil, nil

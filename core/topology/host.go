@@ -30,7 +30,7 @@ type Host struct {
 	HMAT        [][]float64 // the firmware's read latency in ns, from the row's CPUs to the column's memory; 0 unknown, nil without
 	// HMATBandwidth is the firmware's read bandwidth in MB/s, likewise; nil where HMAT is.
 	HMATBandwidth [][]float64
-	Tiering       Tiering   // what the kernel does with tiers of memory
+	Tiering       Tiering   // the kernel's use of memory tiers
 	Measured      *Measured // from `homenode probe`, nil when it never ran
 	Devices       []Device  // PCI devices that matter for placing, by PCI address, then name
 	Notes         []Note    // what is odd about the source, for people
@@ -48,7 +48,7 @@ type Node struct {
 	Reclaimable KiB
 	HugePages   []HugePool // rising by size
 	Kind        MemoryKind
-	Type        MemoryType // of a node without CPUs, what its memory is made of; "" unknown, and DRAM where there are CPUs
+	Type        MemoryType // of its memory, where it has no CPUs; "" unknown
 	Evidence    []string   // how Type is known, strongest first
 }
 

@@ -31,7 +31,7 @@ type (
 		Mems          *string       `json:"allowed_mems"`                  // nodes that homenode itself may use, in list format; null unknown
 		HMAT          [][]*float64  `json:"hmat_latency_ns,omitempty"`     // read latency by the HMAT in the order of nodes, ns; null unknown
 		HMATBandwidth [][]*float64  `json:"hmat_bandwidth_mb_s,omitempty"` // read bandwidth by the HMAT in the order of nodes, MB/s; null unknown
-		Tiering       *tieringJSON  `json:"tiering,omitempty"`             // what the kernel does with tiers of memory; absent when it has one tier and moves nothing
+		Tiering       *tieringJSON  `json:"tiering,omitempty"`             // the kernel's use of memory tiers; absent where there is one and nothing moves
 		Measured      *measuredJSON `json:"measured"`                      // what probe measured; null when nothing was
 		Devices       []deviceJSON  `json:"devices"`                       // PCI devices whose place is known
 		Peers         []peerJSON    `json:"peers,omitempty"`               // how close each GPU is to other GPUs, NICs and NVMe drives, nearest first; not read
@@ -45,7 +45,7 @@ type (
 		Free        *int64     `json:"free_kib"`                  // free memory, KiB; null unknown
 		Reclaimable *int64     `json:"reclaimable_kib"`           // page cache and slab that the kernel can give back, KiB; null unknown
 		Kind        string     `json:"kind"`                      // kind of memory: dram, special (without CPUs) or none
-		Type        string     `json:"memory_type,omitempty"`     // what the memory of a node without CPUs is made of: dram, hbm, cxl, pmem or gpu; absent when unknown
+		Type        string     `json:"memory_type,omitempty"`     // type of its memory, where it has no CPUs: dram, hbm, cxl, pmem or gpu; absent when unknown
 		Evidence    []string   `json:"memory_evidence,omitempty"` // how memory_type is known, strongest first
 		HugePages   []poolJSON `json:"hugepages"`                 // pools of huge pages, by size
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// MemoryType is what the memory of a node is made of.
+// MemoryType is the technology of a node's memory.
 type MemoryType string
 
 // Types of memory. "" is not known.
@@ -42,11 +42,11 @@ const (
 	tierDir  = "sys/devices/virtual/memory_tiering"
 	blockDir = "sys/devices/system/memory"
 
-	// maxDax bounds the devices and GPUs that are looked at.
+	// maxDax bounds the DAX devices and GPUs that are read.
 	maxDax = 1024
 )
 
-// MemoryType returns what the node's memory is made of: its Type, or DRAM where it has CPUs and nothing says otherwise.
+// MemoryType returns the type of the node's memory: its Type, or DRAM where it has CPUs.
 func (n *Node) MemoryType() MemoryType {
 	if n.Type == "" && n.Kind == DRAM {
 		return TypeDRAM
@@ -54,12 +54,12 @@ func (n *Node) MemoryType() MemoryType {
 	return n.Type
 }
 
-// OfGPU reports whether the node is a GPU's own memory. Only work that names it may have it: a GPU's
-// driver hands it out, and what the kernel puts there is no longer the GPU's.
+// OfGPU reports whether the node is a GPU's own memory. Only work that names the node may have it: the GPU's
+// driver hands this memory out, and pages of other work take it from the GPU.
 func (n *Node) OfGPU() bool { return n.Type == TypeGPU }
 
-// Apart reports whether the node's memory has no CPUs and is known to be no DRAM: CXL, HBM, persistent or a GPU's. Work
-// has it only where it names the node or DRAM is short. Memory without CPUs of which nothing is known counts as DRAM.
+// Apart reports whether the node has no CPUs and memory other than DRAM: CXL, HBM, persistent or a GPU's. Such a node
+// is in a home only where work names it or DRAM is short. Memory without CPUs of unknown type counts as DRAM.
 func (n *Node) Apart() bool { return n.Kind == Special && n.Type != "" && n.Type != TypeDRAM }
 
 // evidence is one thing known of a node's memory, and the type that it says, "" for none.
@@ -80,7 +80,7 @@ func (n *Node) settle(all []evidence) {
 	}
 }
 
-// readMemoryTypes looks for what is behind the memory of nodes without CPUs: the driver first, then the
+// readMemoryTypes reads the evidence for the memory of nodes without CPUs: the driver first, then the
 // kernel's resource map, then PCI devices on the node. SettleTypes does the rest.
 func readMemoryTypes(t *tree, h *Host) {
 	special := func(n *Node) bool { return n.Kind == Special }
@@ -104,7 +104,7 @@ func readMemoryTypes(t *tree, h *Host) {
 	}
 }
 
-// nvidiaNodes is the nodes that NVIDIA's driver says hold its GPUs' memory:
+// nvidiaNodes returns the nodes that NVIDIA's driver names as memory of its GPUs:
 // "Node: 255" in /proc/driver/nvidia/gpus/PCI/numa_status.
 func (t *tree) nvidiaNodes() map[NodeID][]evidence {
 	names, err := t.names(nvidiaDir)
@@ -133,8 +133,8 @@ func (t *tree) nvidiaNodes() map[NodeID][]evidence {
 	return out
 }
 
-// daxNodes is the nodes whose memory a DAX device gives the kernel (drivers/dax/kmem.c), and what the
-// device hangs from: a CXL region, an NVDIMM, a PCI function, or memory that the firmware set aside.
+// daxNodes returns the nodes with memory of a DAX device (drivers/dax/kmem.c), and the parent of that
+// device: a CXL region, an NVDIMM, a PCI function, or memory that the firmware set aside.
 func (t *tree) daxNodes() map[NodeID][]evidence {
 	names, err := t.names(daxDir)
 	if err != nil {
@@ -193,7 +193,7 @@ func (t *tree) daxEvidence(name, target string) evidence {
 	return evidence{"", name + " is memory that the firmware sets aside for a purpose of its own"}
 }
 
-// classOf is the type of memory that a PCI function of a class has, and what it is called.
+// classOf returns the type of memory of a PCI function, by its class, and a name for the function.
 func (t *tree) classOf(pci string) (of MemoryType, what string) {
 	text, ok := t.optional("devices", pciDir+"/"+pci+"/class")
 	class, err := strconv.ParseUint(text, 0, 32)
@@ -211,7 +211,7 @@ func (t *tree) classOf(pci string) (of MemoryType, what string) {
 	return "", ""
 }
 
-// deviceEvidence is what PCI devices on the node say of it.
+// deviceEvidence returns the evidence of PCI devices on the node.
 func deviceEvidence(t *tree, h *Host, id NodeID) (all []evidence) {
 	for _, d := range h.Devices {
 		if d.Node != id || d.PCI == "" {
@@ -295,9 +295,9 @@ func (t *tree) regionOf(id NodeID, regions []region) (evidence, bool) {
 	return evidence{}, false
 }
 
-// SettleTypes gives nodes without CPUs whose driver says nothing the type that numbers speak for: the kernel's
-// tiers, then measured latency and bandwidth, then the firmware's, and a SLIT distance that only GPUs have. It is
-// to be called again when Measured changes; what was settled before stays.
+// SettleTypes gives nodes without CPUs and without a driver's evidence a type by numbers: the kernel's
+// tiers, then measured latency and bandwidth, then the firmware's, and a SLIT distance that only GPUs have. Call it
+// again when Measured changes: settled types stay.
 func SettleTypes(h *Host) {
 	for i := range h.Nodes {
 		n := &h.Nodes[i]
@@ -308,7 +308,7 @@ func SettleTypes(h *Host) {
 	}
 }
 
-// byTier is what the kernel's memory tiers say: a tier faster than that of nodes with CPUs is HBM.
+// byTier returns the evidence of the kernel's memory tiers: a tier faster than that of nodes with CPUs is HBM.
 func (h *Host) byTier(id NodeID) []evidence {
 	at, ordinary := -1, -1
 	for k, tier := range h.Tiering.Tiers {
@@ -326,9 +326,15 @@ func (h *Host) byTier(id NodeID) []evidence {
 	case at < 0 || ordinary < 0 || at == ordinary:
 		return nil
 	case at < ordinary:
-		return []evidence{{TypeHBM, fmt.Sprintf("the kernel has it in memory tier %d, faster than DRAM's %d", h.Tiering.Tiers[at].ID, h.Tiering.Tiers[ordinary].ID)}}
+		return []evidence{{TypeHBM, h.compared(at, "faster", ordinary)}}
 	}
-	return []evidence{{"", fmt.Sprintf("the kernel has it in memory tier %d, slower than DRAM's %d", h.Tiering.Tiers[at].ID, h.Tiering.Tiers[ordinary].ID)}}
+	return []evidence{{"", h.compared(at, "slower", ordinary)}}
+}
+
+// compared is the evidence of a tier against DRAM's, by position.
+func (h *Host) compared(at int, how string, ordinary int) string {
+	t := h.Tiering.Tiers
+	return fmt.Sprintf("the kernel has it in memory tier %d, %s than DRAM's %d", t[at].ID, how, t[ordinary].ID)
 }
 
 // byNumbers compares the memory of node j with the DRAM of the nearest CPUs.
@@ -376,7 +382,7 @@ func at(m [][]float64, i, j int) float64 {
 	return m[i][j]
 }
 
-// byDistance is what the SLIT says: no memory but a GPU's is so far from all CPUs.
+// byDistance returns the evidence of the SLIT: only a GPU's memory is so far from all CPUs.
 func (h *Host) byDistance(j int) []evidence {
 	least := 0
 	for i := range h.Nodes {
@@ -393,7 +399,7 @@ func (h *Host) byDistance(j int) []evidence {
 	return []evidence{{TypeGPU, fmt.Sprintf("SLIT distance %d from the nearest CPUs, as GPUs have it", least)}}
 }
 
-// Tiering is what the kernel does with tiers of memory (mm/memory-tiers.c).
+// Tiering is the kernel's use of memory tiers (mm/memory-tiers.c).
 type Tiering struct {
 	Demotion  bool   // cold pages go to a slower tier where a node is short: /sys/kernel/mm/numa/demotion_enabled
 	Promotion bool   // hot pages come back: bit 2 of kernel.numa_balancing

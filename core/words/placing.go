@@ -53,7 +53,7 @@ var (
 	SplitMemory   = says("split-memory", "Split over {nodes}: its {size} do not fit on one node; node {} has the most free, {size}.")
 	SplitNoNode   = says("split-no-node", "No single node has {}: {list}.")
 	// SlowShort and SlowNamed say why a node without CPUs is in a home.
-	SlowShort      = says("slow-short", "Memory without CPUs on {nodes} ({and}) is in the home because DRAM has no room for all of it.")
+	SlowShort      = says("slow-short", "Memory without CPUs on {nodes} ({and}) is in the home because DRAM has not enough room.")
 	SlowNamed      = says("slow-named", "Memory without CPUs on {nodes} ({and}) is in the home because the workload's nodes name it.")
 	SplitAs        = says("split-as", "Split as {and}, an access costs {.2f} times a local one on average.")
 	SplitAsAndNext = says("split-as-and-next", "Split as {and}, an access costs {.2f} times a local one on average; the next best split, over {nodes}, comes to {.2f}.")

@@ -109,11 +109,11 @@ type Observation struct {
 	// mapped page cache, which belongs to the file and to everyone who maps it. nil
 	// means all of it.
 	Movable []NodeMemory
-	// Kernel is memory that the kernel has for it, where its cgroup tells.
+	// Kernel is the kernel's own memory for it, from memory.numa_stat.
 	Kernel Kernel           `json:",omitzero"`
 	CPUs   topology.CPUSet  // CPUs it may use now
 	Mems   topology.NodeSet // nodes it may take memory from now
-	// Lower is the nodes of slower memory to which the kernel moves cold pages; what lies there is local.
+	// Lower is the nodes of slower memory to which the kernel moves cold pages. Memory there is local.
 	Lower topology.NodeSet `json:",omitzero"`
 	// UnevenCPUs and UnevenMems: its cgroups may not all use the same; CPUs and Mems are of
 	// all of them together.
@@ -229,8 +229,8 @@ type Vhost struct {
 	Nodes   topology.NodeSet `json:",omitzero"` // where they were seen last
 }
 
-// Kernel is what the kernel has for a workload in memory that no page move takes along: it lies where it was first
-// needed. memory.numa_stat of its cgroup tells (mm/memcontrol.c, since 5.12).
+// Kernel is the kernel's own memory for a workload: no page move takes it along. It is from memory.numa_stat of the
+// workload's cgroup (mm/memcontrol.c, since 5.12).
 type Kernel struct {
 	PageTables   []NodeMemory `json:",omitempty"` // walked at each miss of a TLB
 	NestedTables []NodeMemory `json:",omitempty"` // of guests: from a guest's addresses to the host's
@@ -239,12 +239,13 @@ type Kernel struct {
 
 // Same reports whether nothing that homes go by has changed from one observation to
 // another: totals (of CPU time, of what was executed), the length of the window, time slices, vhost
-// threads and what limits of its own held back are not compared.
+// threads, what limits of its own held back and memory of the kernel are not compared.
 func (o *Observation) Same(p *Observation) bool {
 	return o.CPUUse == p.CPUUse && o.Waited == p.Waited && o.WaitedFrom == p.WaitedFrom && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
 		same(o.VCPUs, p.VCPUs) && o.AskedFor.Equal(p.AskedFor) && (o.Asked == nil) == (p.Asked == nil) && slices.EqualFunc(o.Asked, p.Asked, AskedMemory.same) &&
 		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
-		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.Lower.Equal(p.Lower) && o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
+		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.Lower.Equal(p.Lower) &&
+		o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
 		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.Owner == p.Owner && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered && o.Unasked == p.Unasked &&
 		o.UnevenCPUs == p.UnevenCPUs && o.UnevenMems == p.UnevenMems && o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal &&
 		sameThreads(o.PerThread, p.PerThread) && sameProcesses(o.PerProcess, p.PerProcess) && (o.VCPUSets == nil) == (p.VCPUSets == nil) && slices.EqualFunc(o.VCPUSets, p.VCPUSets, topology.CPUSet.Equal)

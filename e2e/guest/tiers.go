@@ -34,7 +34,8 @@ func tiersDemotion(t *T) {
 	w := ws[0]
 	d := t.startDaemon(daemonOptions{mode: "enforce"})
 	homes := t.awaitHome(settleLimit, ws)
-	t.Logf("tiers %s; node2 is %s", tiersOfKernel(), oneLine(t.must(homenode("topology"), exitOK).out))
+	t.logLines("topology", t.must(capture([]string{homenodeBin, "topology"}, "topology"), exitOK).out, 30)
+	t.Logf("tiers: %s", tiersOfKernel())
 	// The kernel demotes what it would reclaim: there is no swap.
 	demote := func(mib int) {
 		os.WriteFile(w.group.file("memory.reclaim"), []byte(strconv.Itoa(mib)+"M"), 0o644) // EAGAIN when it finds less

@@ -106,7 +106,7 @@ func TestNUMAStat(t *testing.T) {
 	}
 }
 
-// TestKernelMemory: page tables and kernel stacks by node come with the memory of a cgroup, and are in no sum of it.
+// TestKernelMemory: page tables and kernel stacks by node come with the memory of a cgroup, and no sum has them.
 func TestKernelMemory(t *testing.T) {
 	var s numaStat
 	text := "anon N0=4096\nkernel_stack N0=16384 N1=0\npagetables N0=1052672 N1=4096\nsec_pagetables N0=0 N1=8192\n"

@@ -90,7 +90,7 @@ type Observer struct {
 	began    atomic.Int64 // of the look that has the turn, Unix nanoseconds
 	with     control.Attention
 	host     *topology.Host
-	lower    topology.NodeSet // of it, to which the kernel demotes
+	lower    topology.NodeSet // nodes to which the kernel demotes
 	nodeOf   []int            // by CPU; -1 when unknown
 	top      string
 	topKnown bool

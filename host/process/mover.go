@@ -126,7 +126,8 @@ func (m *Mover) Move(ctx context.Context, step plan.Step, progress func(plan.Mov
 	if progress == nil {
 		progress = func(plan.Move) {}
 	}
-	j := &job{Mover: m, home: home, fine: home.Union(step.Target.Stays), step: step, progress: progress, silent: map[int]bool{}, owners: map[int]workload.Owner{}, why: map[why]int64{}, busy: map[int]int64{}, refusedPages: pageSet{},
+	j := &job{Mover: m, home: home, fine: home.Union(step.Target.Stays),
+		step: step, progress: progress, silent: map[int]bool{}, owners: map[int]workload.Owner{}, why: map[why]int64{}, busy: map[int]int64{}, refusedPages: pageSet{},
 		members: map[int]workload.Process{}, run: run{node: topology.None},
 		record: plan.Move{Workload: step.Workload, Home: home.String(), Planned: step.Bytes, Started: m.o.Clock.Now(), State: "running"}}
 	for _, p := range step.Target.Processes {

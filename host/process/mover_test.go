@@ -106,6 +106,17 @@ func TestMove(t *testing.T) {
 			t.Errorf("%+v %v %v", rec, err, m.trace)
 		}
 	})
+	t.Run("what the step says stays is not touched", func(t *testing.T) {
+		m := newModel()
+		p := m.add(10, 1)
+		r := p.anon(0x10000000, slices.Concat(repeat(2, 500), repeat(1, 300), repeat(0, 100))...)
+		step := moveStep("0", p)
+		step.Target.Stays = topology.Nodes(2)
+		rec, err := m.moves(t, MoverOptions{Sweep: true}, step)
+		if err != nil || r.on(0) != 400 || r.on(2) != 500 || rec.Moved != 300*basePage || rec.Planned != 300*basePage {
+			t.Errorf("%d on 0, %d on 2, %+v %v", r.on(0), r.on(2), rec, err)
+		}
+	})
 	t.Run("busy pages come with the next tries", func(t *testing.T) {
 		m := newModel()
 		p := m.add(10, 1)

@@ -286,67 +286,6 @@ func (d *drawing) node(p *part, before, indent string) {
 	}
 }
 
-// typeOf says what the memory of a node is made of.
-func typeOf(n *topology.Node) string {
-	if n.Type == "" {
-		return ""
-	}
-	return ", " + typeName(n.Type)
-}
-
-func typeName(of topology.MemoryType) string {
-	switch of {
-	case topology.TypePMEM:
-		return "persistent memory"
-	case topology.TypeGPU:
-		return "GPU memory"
-	}
-	return strings.ToUpper(string(of))
-}
-
-// tiers prints how the type of each memory without CPUs is known, and what the kernel does with its tiers.
-func (d *drawing) tiers() {
-	title := func() {
-		d.line("")
-		d.line(d.Bold("memory without CPUs"))
-	}
-	for i := range d.host.Nodes {
-		n := &d.host.Nodes[i]
-		if len(n.Evidence) == 0 {
-			continue
-		}
-		if title != nil {
-			title()
-			title = nil
-		}
-		name := typeName(n.Type)
-		if name == "" {
-			name = "unknown"
-		}
-		d.wrapped(fmt.Sprintf("  %s  %s: ", nodeName(n.ID), name), strings.Fields(strings.Join(n.Evidence, "; ")), " ")
-	}
-	if !d.host.GPUNodes().Empty() {
-		d.line("  Only a workload that names its node gets memory of a GPU.")
-	}
-	t := &d.host.Tiering
-	if len(t.Tiers) < 2 && !t.Demotion {
-		return
-	}
-	var parts []string
-	for _, tier := range t.Tiers {
-		parts = append(parts, fmt.Sprintf("%d: %s", tier.ID, nodeList(tier.Nodes)))
-	}
-	text := "the kernel moves cold pages to slower tiers, and nothing fetches them back but the kernel"
-	switch {
-	case !t.Demotion:
-		text = "the kernel moves no pages between them (/sys/kernel/mm/numa/demotion_enabled is false)"
-	case t.Promotion:
-		text = "the kernel moves cold pages to slower tiers and hot ones back"
-	}
-	d.line("")
-	d.wrapped(d.Bold("tiers")+"  ", strings.Fields(strings.Join(parts, "; ")+". "+strings.ToUpper(text[:1])+text[1:]+"."), " ")
-}
-
 // nearest names the nodes with CPUs that are nearest to one without.
 func (d *drawing) nearest(n *topology.Node) string {
 	if d.host.Distances == nil {

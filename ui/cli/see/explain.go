@@ -304,7 +304,12 @@ func printKernel(w io.Writer, wl api.Workload) {
 		return what + " " + strings.Join(parts, ", ")
 	}
 	var lines []string
-	for _, text := range []string{line("page tables", k.PageTables), line("second-level page tables", k.NestedTables), line("kernel stacks", k.Stacks)} {
+	all := []string{
+		line("page tables", k.PageTables),
+		line("second-level page tables", k.NestedTables),
+		line("kernel stacks", k.Stacks),
+	}
+	for _, text := range all {
 		if text != "" {
 			lines = append(lines, text)
 		}
@@ -316,14 +321,15 @@ func printKernel(w io.Writer, wl api.Workload) {
 	if home.Empty() || away < leastAway {
 		return
 	}
-	fmt.Fprintf(w, "         %s of page tables lie off its home. No page move takes them along, and page walks are in no locality.\n", cli.KiB(away))
+	const off = "%s of page tables lie off its home. No page move takes them along, and page walks are in no locality."
+	fmt.Fprintf(w, "         "+off+"\n", cli.KiB(away))
 	fmt.Fprintf(w, "         A restart at home allocates them there.\n")
 }
 
 // leastAway is the page tables off home, KiB, from which explain says what helps: those of 512 MiB in small pages.
 const leastAway = 1024
 
-// byType is the share of each type of memory, and what of it the kernel moved there.
+// byType is the share of each type of memory, and whether the kernel demotes to it.
 func byType(mem []api.TypeKiB) string {
 	total := int64(0)
 	for _, m := range mem {
@@ -340,7 +346,7 @@ func byType(mem []api.TypeKiB) string {
 	return strings.Join(parts, ", ")
 }
 
-// TypeName is what a type of memory is called.
+// TypeName names a type of memory.
 func TypeName(of string) string {
 	switch of {
 	case string(topology.Special):
