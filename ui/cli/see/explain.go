@@ -176,6 +176,8 @@ func printNear(w io.Writer, p view.Paint, wl api.Workload) {
 			line += fmt.Sprintf("; weight %.2f)", l.Weight)
 		case l.Follows:
 			line += "; it comes here)"
+		case l.Kind == workload.ByGPU && l.Why != "":
+			line += ")"
 		default:
 			line += "; " + p.Dim("does not count") + ")"
 		}
