@@ -13,7 +13,7 @@ func init() {
 		},
 	})
 	Tests = append(Tests,
-		Test{Name: "homenode.gpus", Shapes: []string{"n2-gpu"}, Limit: 420 * time.Second, Homenode: true},
+		Test{Name: "homenode.gpus", Shapes: []string{"n2-gpu"}, Limit: 600 * time.Second, Homenode: true},
 		Test{Name: "homenode.gpus-local", Shapes: []string{"n2-gpu"}, OnHost: true, After: "homenode.gpus", Homenode: true},
 	)
 }
