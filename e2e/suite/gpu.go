@@ -6,7 +6,7 @@ func init() {
 	Shapes = append(Shapes, Shape{
 		// Two sockets with two GPUs each, which the test makes up. The counting plugin says where the
 		// accesses of their workers go.
-		Name: "n2-gpu", Nodes: 2, CPUsPerNode: 4, NodeMiB: 384, NIC: 1, Count: true,
+		Name: "n2-gpu", Nodes: 2, CPUsPerNode: 4, NodeMiB: 384, NIC: 1, Count: true, Slow: true,
 		Distance: [][]int{
 			{10, 21},
 			{21, 10},
