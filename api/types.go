@@ -399,6 +399,7 @@ type Link struct {
 	MiBs     *float64          `json:"mib_s,omitempty"`   // traffic through it, MiB/s; absent when not counted, or not twice yet
 	Weight   float64           `json:"weight"`            // weight of its pull on the home; 0 when it does not count
 	Evidence string            `json:"evidence"`          // how it was found, in words
+	Nearest  []string          `json:"nearest,omitempty"` // of a GPU: the NICs nearest to it, the nearest first, each with its relation as nvidia-smi topo -m names it
 	Follows  bool              `json:"follows,omitempty"` // the helper is moved to the workload, so that it pulls nobody
 	Why      string            `json:"why,omitempty"`     // of a helper: why it is moved or stays; of a device: what it weighs by, where that is not mib_s, or why it has no weight
 }

@@ -13,6 +13,4 @@ var (
 	WorkersLocal    = says("workers-local", "Local accesses: {%} before, {%} now ({}).")
 	WorkersLocalNow = says("workers-local-now", "Local accesses: {%} now ({}).")
 	WorkersMore     = says("workers-more", "{n worker} more with GPUs.")
-	GPUPeers        = says("gpu-peers", "Nearest to {}: {and}.")
-	GPUPeer         = says("gpu-peer", "{} ({})")
 )
