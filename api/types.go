@@ -404,15 +404,16 @@ const (
 
 // Link is a device or a helper process that a workload was found to use.
 type Link struct {
-	Kind     workload.LinkKind `json:"kind"`              // how it is linked: netns, tap, vhost-user, socket, block, vfio or net-disk
+	Kind     workload.LinkKind `json:"kind"`              // how it is linked: netns, tap, vhost-user, socket, block, gpu, vfio or net-disk
 	Name     string            `json:"name"`              // name of the device or helper
 	PID      int               `json:"pid,omitempty"`     // PID of the helper; absent for a device
 	Nodes    string            `json:"nodes"`             // nodes that it is on, in list format; "" unknown
 	MiBs     *float64          `json:"mib_s,omitempty"`   // traffic through it, MiB/s; absent when not counted, or not twice yet
 	Weight   float64           `json:"weight"`            // weight of its pull on the home; 0 when it does not count
 	Evidence string            `json:"evidence"`          // how it was found, in words
+	Nearest  []string          `json:"nearest,omitempty"` // of a GPU: the NICs nearest to it, the nearest first, each with its relation as nvidia-smi topo -m names it
 	Follows  bool              `json:"follows,omitempty"` // the helper is moved to the workload, so that it pulls nobody
-	Why      string            `json:"why,omitempty"`     // of a helper: why it is moved or stays; of a device: what it weighs by, where that is not mib_s
+	Why      string            `json:"why,omitempty"`     // of a helper: why it is moved or stays; of a device: what it weighs by, where that is not mib_s, or why it has no weight
 }
 
 // NodeShare is the part of something that falls to one node.

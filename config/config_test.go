@@ -156,7 +156,7 @@ func host() *topology.Host {
 // TestNearMustNameADevice: a misspelt device was taken in silence.
 func TestNearMustNameADevice(t *testing.T) {
 	c := New()
-	c.Workloads = []Rule{{Match: "a", Near: specfile.Nears{{Device: "eth0"}, {Device: "0000:81:00.0"}, {Process: "ovs"}}}, {Match: "b", Near: specfile.Nears{{Device: "eht0"}}}}
+	c.Workloads = []Rule{{Match: "a", Near: specfile.Nears{{Device: "eth0"}, {Device: "0000:81:00.0"}, {Device: workload.AnyGPU}, {Process: "ovs"}}}, {Match: "b", Near: specfile.Nears{{Device: "eht0"}}}}
 	odd, err := c.Suits(host())
 	if want := []string{`workloads[1].near: this host has no device "eht0"`}; err != nil || !slices.Equal(odd, want) {
 		t.Errorf("%q, %v; want %q", odd, err, want)

@@ -77,3 +77,25 @@ func (v *View) worker(o *workload.Observation, w *place.Worker, sets []topology.
 	there := workload.On(o.PerProcess[k].Memory, topology.Nodes(w.Node))
 	return words.Because(words.WorkerNow, w.Process.PID, gpus, w.Node, kept, all, float64(there)/float64(max(1, all)))
 }
+
+// mostNICs is how many NICs near a GPU are shown.
+const mostNICs = 4
+
+// nearestNICs returns the NICs nearest to a GPU: below its switch, then of its node, then of its socket.
+func (v *View) nearestNICs(gpu string) []string {
+	if v.Snapshot.Host == nil {
+		return nil
+	}
+	d := v.Snapshot.Host.Device(gpu)
+	if d == nil {
+		return nil
+	}
+	var out []string
+	for _, p := range v.Snapshot.Host.Peers(d, topology.NIC) {
+		if len(out) == mostNICs {
+			break
+		}
+		out = append(out, words.Printable(p.Device.Name)+" ("+string(p.Relation)+")")
+	}
+	return out
+}

@@ -449,6 +449,12 @@ func (v *View) links(o *workload.Observation, spec *workload.Spec) []api.Link {
 				x.Weight = n.Weight
 			}
 		}
+		if l.Kind == workload.ByGPU && spec.ForGPUs {
+			x.Why = words.Because(words.GPUOfWorkers).String()
+		}
+		if l.Kind == workload.ByGPU {
+			x.Nearest = v.nearestNICs(l.Device)
+		}
 		vhost := control.VhostUse(v.Links[o.ID], i)
 		if as := place.Weighs(o, l.Rate, vhost); x.Weight > 0 && as > l.Rate {
 			x.Why = words.Because(words.WeighsByVhost, as, vhost, o.CPUUse).String()

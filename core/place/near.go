@@ -87,6 +87,12 @@ func Learned(o *workload.Observation, l *workload.Link, rate float64) (workload.
 	return n, n.Weight > 0 && (n.Device != "" || !n.Nodes.Empty())
 }
 
+// Given is how near a workload should be to a GPU that its runtime gives it: as near as to one that
+// it was found to use, which nothing counts either.
+func Given(device string) workload.Near {
+	return workload.Near{Device: device, Learned: true, Weight: uncountedWeight}
+}
+
 // firstCeiling bounds the pull of what was learned on each of so many vCPUs when a home is
 // chosen: nobody knows yet what they will use.
 func firstCeiling(vcpus int) float64 { return min(learnedCeiling, learnedMost/float64(vcpus)) }

@@ -228,12 +228,15 @@ func (d *Device) HasChar(number string) bool {
 }
 
 // Is reports whether a name means this device: its kernel name, its PCI address with or without
-// the domain 0000, and of a GPU gpuN or its UUID.
+// the domain 0000, and of a GPU gpuN, its UUID or the numbers of its character device (195:0).
 func (d *Device) Is(name string) bool {
 	switch name {
 	case "":
 		return false
 	case d.Name, d.PCI, d.GPU, d.UUID:
+		return true
+	}
+	if d.HasChar(name) {
 		return true
 	}
 	short, ok := strings.CutPrefix(d.PCI, "0000:")

@@ -146,8 +146,8 @@ func (t *T) makeUpGPUs(perNode int) (all []*madeUpGPU) {
 func (t *T) sysfsFunction(path, pci, class string, node int) {
 	dir := filepath.Join(sysDevices, path)
 	t.Do(os.MkdirAll(dir, 0o755))
-	t.write(dir+"/class", class)
-	t.write(dir+"/numa_node", fmt.Sprint(node))
+	t.Do(os.WriteFile(dir+"/class", []byte(class), 0o644))
+	t.Do(os.WriteFile(dir+"/numa_node", []byte(fmt.Sprint(node)), 0o644))
 	link := "../../../devices/" + strings.TrimPrefix(dir, "/sys/devices/")
 	t.Do(os.Symlink(link, "/sys/bus/pci/devices/"+pci))
 }
@@ -157,7 +157,7 @@ func (g *madeUpGPU) plug(t *T) {
 	t.sysfsFunction(g.path, g.pci, "0x030200", g.node)
 	dir := "/proc/driver/nvidia/gpus/" + g.pci
 	t.Do(os.MkdirAll(dir, 0o755))
-	t.write(dir+"/information", fmt.Sprintf("Model: \t\t %s\nIRQ:   \t\t 16\nGPU UUID: \t %s\nBus Location: \t %s\nDevice Minor: \t %d\n", g.model, g.uuid, g.pci, g.minor))
+	t.Do(os.WriteFile(dir+"/information", []byte(fmt.Sprintf("Model: \t\t %s\nIRQ:   \t\t 16\nGPU UUID: \t %s\nBus Location: \t %s\nDevice Minor: \t %d\n", g.model, g.uuid, g.pci, g.minor)), 0o644))
 }
 
 // unplug takes the card out of both, and its device file away.

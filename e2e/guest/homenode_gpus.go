@@ -55,7 +55,7 @@ func homenodeGPUs(t *T) {
 	// Each worker takes a GPU of the other node, the first behind ten thousand open files, and has a file
 	// open whose name a terminal would obey.
 	hostile := "/dev/nvidia\x1b[31m\u202e"
-	t.write(hostile, "x")
+	t.Do(os.WriteFile(hostile, nil, 0o644))
 	t.Defer(func() { os.Remove(hostile) })
 	of = t.takeGPUs(ws, gpus, 2, 3, 0, 1)
 	fmt.Fprintf(ws[0].in, "open 10000 %s /dev/nvidia2\n", hostile)

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -203,4 +204,30 @@ func FuzzMIGMinors(f *testing.F) {
 			t.Fatalf("major %d", n)
 		}
 	})
+}
+
+// The files of this machine: a device by its numbers, no file, and a descriptor that was opened
+// without asking for permission.
+func TestCharDevicesOfThisMachine(t *testing.T) {
+	d := disk{"/"}
+	if number, err := d.char("dev/null"); err != nil || number != "1:3" {
+		t.Errorf("/dev/null is %q, %v", number, err)
+	}
+	if number, err := d.char("proc/self/status"); err != nil || number != "" {
+		t.Errorf("a file is %q, %v", number, err)
+	}
+	if _, err := d.char("dev/there is none"); err == nil {
+		t.Error("what is not there is a device")
+	}
+	r := &round{Finder: New("/")}
+	for flags, want := range map[int]bool{unix.O_PATH: true, unix.O_RDONLY: false} {
+		fd, err := unix.Open("/dev/null", flags|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.onlyPath(os.Getpid(), strconv.Itoa(fd)); got != want {
+			t.Errorf("opened with %#x: only a path %v", flags, got)
+		}
+		unix.Close(fd)
+	}
 }

@@ -124,6 +124,7 @@ func (o *Options) spec(g *group) (w wanted) {
 	if !g.own { // of several containers the memory of those that say so is theirs
 		w.bad = append(w.bad, g.pod.memoryOf(&w.Spec, &w.asked, g.containers)...)
 	}
+	w.Near = nearGPUs(w.Near, g.containers)
 	if len(w.Near) == 0 { // the parts of a pod are near each other
 		for _, other := range g.pod.groups() {
 			if other.id != g.id && len(other.containers) > 0 {

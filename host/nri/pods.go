@@ -43,6 +43,7 @@ type container struct {
 	owed     bool // there may be more to tell
 	given    sets // what homenode set before it started
 	mark     markState
+	gpus     []string      // that it is given, by names of the host's devices
 	claims   []workload.ID // resource claims whose bookings are its home
 	process  workload.Process
 }
@@ -185,6 +186,7 @@ func containerOf(c *api.Container, m marks) *container {
 		cgroup: cgroupOf(c.GetLinux().GetCgroupsPath()), stopped: c.GetState() == api.ContainerState_CONTAINER_STOPPED,
 		started: c.GetState() != api.ContainerState_CONTAINER_CREATED,
 	}
+	out.gpus = gpusOf(c)
 	set := sets{r.GetCpu().GetCpus(), r.GetCpu().GetMems()}
 	out.given, out.mark = m.read(c)
 	out.told = set

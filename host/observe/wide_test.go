@@ -58,3 +58,32 @@ func TestWide(t *testing.T) {
 		t.Errorf("%d threads are looked at", len(o.PerThread))
 	}
 }
+
+// The memory of each process of a wide workload is told by itself; of one process alone, and of
+// work that fits a node, it is not.
+func TestPerProcess(t *testing.T) {
+	m := newFake()
+	m.group("/train", fakeGroup{anon: byNode{100 * mib, 60 * mib}, cpus: "0-7", mems: "0-1"})
+	m.proc(100, 1, "a", "/train", 100*mib)
+	m.proc(101, 100, "a", "/train", 60*mib).maps = "7f0000000000 default anon=100 dirty=100 N0=40 N1=60 kernelpagesize_kB=4\n"
+	m.service("/one", 200, "b", 100*mib)
+	m.group("/narrow", fakeGroup{anon: byNode{100 * mib, 0}, cpus: "0-7", mems: "0-1"})
+	m.proc(300, 1, "c", "/narrow", 50*mib)
+	m.proc(301, 300, "c", "/narrow", 50*mib)
+	r := newRig(t, m, Options{})
+	r.with.Wide = map[workload.ID]bool{"/train": true, "/one": true}
+	r.look()
+	s := r.after(3 * time.Second)
+	got := find(t, s, "/train").PerProcess
+	if len(got) != 2 || got[0].Process != 100 || workload.Total(got[0].Memory) != 100*mib || got[0].Memory[0].Node != 0 {
+		t.Fatalf("%+v", got)
+	}
+	if x := got[1]; x.Process != 101 || len(x.Memory) != 2 || x.Memory[1] != (workload.NodeMemory{Node: 1, KiB: 240}) {
+		t.Errorf("%+v", x)
+	}
+	for _, id := range []workload.ID{"/one", "/narrow"} {
+		if x := find(t, s, id).PerProcess; x != nil {
+			t.Errorf("%s: %+v", id, x)
+		}
+	}
+}

@@ -398,7 +398,7 @@ func (d *svgDrawing) chips(devices []topology.Device, room int) svgPart {
 			labels = append(labels, fmt.Sprintf("%d more", len(devices)-i))
 			break
 		}
-		labels = append(labels, string(dev.Kind)+" "+dev.Name)
+		labels = append(labels, string(dev.Kind)+" "+cmp.Or(dev.GPU, dev.Name))
 	}
 	type place struct{ x, y, w int }
 	places, x, y := make([]place, len(labels)), 0, 0

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -26,6 +27,7 @@ func TopologyText(w io.Writer, p Paint, h *topology.Host) {
 	d.distances()
 	d.measured()
 	d.devices()
+	d.gpus()
 	d.notes()
 }
 
@@ -542,7 +544,7 @@ func (d *drawing) devices() {
 		if byNode[dev.Node] == nil {
 			byNode[dev.Node] = map[topology.DeviceKind][]string{}
 		}
-		byNode[dev.Node][dev.Kind] = append(byNode[dev.Node][dev.Kind], dev.Name)
+		byNode[dev.Node][dev.Kind] = append(byNode[dev.Node][dev.Kind], cmp.Or(dev.GPU, dev.Name))
 	}
 	print := func(id topology.NodeID, label string) {
 		for _, kind := range []topology.DeviceKind{topology.NIC, topology.NVMe, topology.Storage, topology.GPU, topology.Accel} {

@@ -39,10 +39,34 @@ func (s *Scene) gpusOf(id workload.ID) (out []string) {
 	return out
 }
 
+// nameGPUs gives GPUs that a runtime named by the numbers of a device file the names that people know.
+func (s *Scene) nameGPUs(spec *workload.Spec) {
+	if s.Snapshot.Host == nil {
+		return
+	}
+	for i := range spec.Near {
+		n := &spec.Near[i]
+		if !n.Learned || n.Device == "" {
+			continue
+		}
+		d := s.Snapshot.Host.Device(n.Device)
+		if d != nil && d.GPU != "" {
+			n.Device = d.GPU
+		}
+	}
+	seen := map[string]bool{}
+	spec.Near = slices.DeleteFunc(spec.Near, func(n workload.Near) bool {
+		again := n.Learned && n.Device != "" && seen[n.Device]
+		seen[n.Device] = true
+		return again
+	})
+}
+
 // byGPUs puts the GPUs that a workload was found to use in the place of the wish to be near them,
 // and widens the home of one whose workers have GPUs on several nodes. There each worker is near
 // its own, and the workload as a whole near none.
 func (s *Scene) byGPUs(by *Basis, spec *workload.Spec, o *workload.Observation) {
+	s.nameGPUs(spec)
 	auto := slices.IndexFunc(spec.Near, func(n workload.Near) bool { return n.Device == workload.AnyGPU })
 	id, _ := workload.PartOf(o.ID)
 	if s.Snapshot.Host == nil || len(s.Links[id]) == 0 {

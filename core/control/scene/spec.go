@@ -68,7 +68,8 @@ func (s *Scene) claimedSpec(o *workload.Observation, c *workload.Claim, rule *wo
 		spec.Memory = cmp.Or(spec.Memory, seen.Memory)
 	}
 	if c.Ruled {
-		if len(spec.Near) == 0 {
+		named := slices.ContainsFunc(spec.Near, func(n workload.Near) bool { return !n.Learned })
+		if !named { // GPUs that its runtime gives it are learned, too
 			s.addLearned(&spec, o)
 		}
 		return spec

@@ -180,10 +180,15 @@ func printNear(w io.Writer, p view.Paint, wl api.Workload) {
 			line += fmt.Sprintf("; weight %.2f)", l.Weight)
 		case l.Follows:
 			line += "; it comes here)"
+		case l.Kind == workload.ByGPU && l.Why != "":
+			line += ")"
 		default:
 			line += "; " + p.Dim("does not count") + ")"
 		}
 		fmt.Fprintf(w, "  near   %s\n", line)
+		if len(l.Nearest) > 0 {
+			fmt.Fprintf(w, "         nearest NICs: %s\n", strings.Join(l.Nearest, ", "))
+		}
 		if l.PID == 0 && l.Why != "" {
 			fmt.Fprintf(w, "         %s\n", l.Why)
 		}

@@ -70,6 +70,23 @@ var shapes = []struct {
 			}
 		}
 	}},
+	{"gpus", "package:2 node:1(memory=512GiB) core:8", func(h *topology.Host) {
+		for i := range 8 {
+			at := []string{"pci0000:10", "pci0000:80"}[i/4]
+			bus := 0x10 + 0x70*(i/4) + 0x10*(i%4/2)
+			h.Devices = append(h.Devices, topology.Device{
+				Name: fmt.Sprintf("card%d", i+1), Kind: topology.GPU, PCI: fmt.Sprintf("0000:%02x:00.0", bus+3+i%2), Node: topology.NodeID(i / 4), Root: at,
+				Bridges: fmt.Sprintf("0000:%02x:01.0/0000:%02x:00.0/0000:%02x:%02x.0", bus, bus+1, bus+2, 4*(i%2)),
+				GPU:     fmt.Sprintf("gpu%d", i), Model: "NVIDIA H100 80GB HBM3", UUID: fmt.Sprintf("GPU-0a1b2c3d-0000-0000-0000-%012d", i), Chars: fmt.Sprintf("195:%d", i),
+			})
+			if i%2 == 1 {
+				h.Devices = append(h.Devices, topology.Device{
+					Name: fmt.Sprintf("ens%df0", i/2), Kind: topology.NIC, PCI: fmt.Sprintf("0000:%02x:00.0", bus+5), Node: topology.NodeID(i / 4), Root: at,
+					Bridges: fmt.Sprintf("0000:%02x:01.0/0000:%02x:00.0/0000:%02x:08.0", bus, bus+1, bus+2),
+				})
+			}
+		}
+	}},
 	{"interleaved", "package:4 node:1(memory=32GiB) llc:1 core:4 pu:2 numbering=interleaved", nil},
 	{"adjacent-eights", "package:2 node:1(memory=256GiB) core:6 pu:8 numbering=adjacent", nil},
 	{"hybrid", "package:1 node:1(memory=32GiB) llc:1 core:10 pu:1", func(h *topology.Host) {

@@ -1,0 +1,83 @@
+package nri
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/containerd/nri/pkg/api"
+
+	"github.com/homenode/homenode/core/workload"
+)
+
+func TestGPUsOf(t *testing.T) {
+	device := func(path, kind string, major, minor int64) *api.LinuxDevice {
+		return &api.LinuxDevice{Path: path, Type: kind, Major: major, Minor: minor}
+	}
+	for _, tt := range []struct {
+		name string
+		c    *api.Container
+		want []string
+	}{
+		{"nothing", &api.Container{}, nil},
+		{"device files", &api.Container{Linux: &api.LinuxContainer{Devices: []*api.LinuxDevice{
+			device("/dev/null", "c", 1, 3), device("/dev/nvidiactl", "c", 195, 255), device("/dev/nvidia2", "c", 195, 2),
+			device("/dev/nvidia2", "c", 195, 2), device("/dev/dri/renderD129", "c", 226, 129), device("/dev/kfd", "c", 235, 0),
+			device("/dev/accel/accel0", "b", 261, 0), device("/dev/nvidia7", "c", -1, 7),
+		}}, Env: []string{"NVIDIA_VISIBLE_DEVICES=0"}}, []string{"195:255", "195:2", "226:129"}},
+		{"names of the Container Device Interface", &api.Container{CDIDevices: []*api.CDIDevice{
+			{Name: "nvidia.com/gpu=1"}, {Name: "nvidia.com/gpu=2:0"}, {Name: "nvidia.com/gpu=GPU-0a1b"}, {Name: "nvidia.com/gpu=all"},
+			{Name: "k8s.gpu.nvidia.com/claim=8a5c-gpu-3"}, {Name: "vendor.com/nic=4"}, {Name: ""},
+		}}, []string{"gpu1", "gpu2", "GPU-0a1b", "gpu3"}},
+		{"the variable of NVIDIA's runtime", &api.Container{Env: []string{"PATH=/bin", "NVIDIA_VISIBLE_DEVICES=GPU-0a1b, 3,void"}}, []string{"GPU-0a1b", "gpu3"}},
+		{"the variable of an image", &api.Container{Env: []string{"NVIDIA_VISIBLE_DEVICES=all"}}, nil},
+		{"hostile", &api.Container{Env: []string{"NVIDIA_VISIBLE_DEVICES=GPU-" + strings.Repeat("x", 500) + ",-1,99999999999999999999,9:9:9,\x1b[2J"}}, []string{"gpu9"}},
+		{"too many", &api.Container{Env: []string{"NVIDIA_VISIBLE_DEVICES=" + strings.Repeat("1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,", 9)}},
+			[]string{"gpu1", "gpu2", "gpu3", "gpu4", "gpu5", "gpu6", "gpu7", "gpu8", "gpu9", "gpu10", "gpu11", "gpu12", "gpu13", "gpu14", "gpu15", "gpu16"}},
+	} {
+		if got := gpusOf(tt.c); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}
+
+// What a container is given pulls as what it is found to use; a wish for any GPU is for these, and
+// other wishes stand alone.
+func TestNearGPUs(t *testing.T) {
+	given := []*container{{gpus: []string{"195:0", "195:1"}}, {gpus: []string{"195:0"}}}
+	one := given[1:]
+	for _, tt := range []struct {
+		name  string
+		near  string
+		given []*container
+		want  string
+	}{
+		{"none", "", nil, ""},
+		{"given", "", given, "195:0 (learned) 195:1 (learned)"},
+		{"another wish", "eth0", given, "eth0"},
+		{"any", "eth0 gpu=auto", given, "eth0 195:0 195:1"},
+		{"any, required", "gpu=auto,policy=required", one, "195:0,policy=required"},
+		{"any of several, required", "gpu=auto,policy=required", given, "195:0 195:1"},
+		{"any, and none given", "gpu=auto", nil, "gpu=auto"},
+	} {
+		var near []workload.Near
+		if tt.near != "" {
+			var err error
+			near, err = workload.ParseNear(tt.near)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		var got []string
+		for _, n := range nearGPUs(near, tt.given) {
+			text := strings.TrimPrefix(n.String(), "device=")
+			if n.Learned {
+				text += " (learned)"
+			}
+			got = append(got, text)
+		}
+		if text := strings.Join(got, " "); text != tt.want {
+			t.Errorf("%s: %q, want %q", tt.name, text, tt.want)
+		}
+	}
+}
