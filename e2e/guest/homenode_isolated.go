@@ -19,6 +19,9 @@ import (
 
 func init() { tests["homenode.isolated"] = homenodeIsolated }
 
+// usualTicks is the timer ticks of a busy CPU in 10 s: Debian's kernels have CONFIG_HZ=250.
+const usualTicks = 10 * 250
+
 // spinnerFile is a program of two bytes: it jumps to itself. Programs in Go have threads that sleep and wake, each
 // of which would be an interrupt.
 const spinnerFile = "/tmp/spinner"
@@ -201,8 +204,11 @@ func homenodeIsolated(t *T) {
 		t.Logf("%s", strings.TrimRight(l, "\n"))
 	}
 	tickless := slices.ContainsFunc(strings.Fields(readText("/proc/cmdline")), func(w string) bool { return strings.HasPrefix(w, "nohz_full=") })
-	if tickless && quiet["all"]*100 > plain["all"] {
-		t.Fatalf("%d interrupts of an isolated CPU in 10 s, %d of a busy one: more than 1 %%", quiet["all"], plain["all"])
+	// An emulated CPU loses most of its ticks: the kernel asks for usualTicks. It sends a busy CPU without ticks an IPI
+	// a second all the same (sched_tick_remote, kernel/sched/core.c).
+	tooMany := quiet["LOC"]*100 > plain["LOC"] || quiet["all"]*100 > usualTicks
+	if tickless && tooMany {
+		t.Fatalf("isolated: %v; busy, with nothing done: %v; more than 1 %%", quiet, plain)
 	}
 
 	d.kill9()
