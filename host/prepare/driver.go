@@ -308,7 +308,7 @@ func (d *Driver) read(ctx context.Context, s setting) (string, error) {
 	}
 	var value string
 	err := fs.ErrNotExist
-	if s.file == hostprep.Workqueue { // what was asked for, where the kernel tells it
+	if s.file == hostprep.Workqueue { // the requested mask, on kernels that show it
 		value, err = d.files.Read(hostprep.WorkqueueRequested)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
