@@ -235,7 +235,7 @@ func TestSettings(t *testing.T) {
 		!r[0].NearGiven || r[1].NearGiven {
 		t.Errorf("rules %+v", r)
 	}
-	if want := []control.SurveyKind{control.Managers, control.Links, control.Interrupts}; !slices.Equal(s.Surveys, want) {
+	if want := []control.SurveyKind{control.Managers, control.Links, control.Interrupts, control.Isolation}; !slices.Equal(s.Surveys, want) {
 		t.Errorf("surveys %v, want %v", s.Surveys, want)
 	}
 }

@@ -67,7 +67,9 @@ func (d cdiFolder) write(c *claim) error {
 		if cpus := c.cpuset(); cpus != "" {
 			env = append(env, cpus)
 		}
-		spec.Devices = append(spec.Devices, cdi.Device{Name: cdiName(c.UID, request), ContainerEdits: cdi.ContainerEdits{Env: env}})
+		device := cdi.Device{Name: cdiName(c.UID, request)}
+		device.ContainerEdits.Env = env
+		spec.Devices = append(spec.Devices, device)
 	}
 	data, err := json.Marshal(spec)
 	if err != nil {

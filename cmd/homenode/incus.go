@@ -12,7 +12,12 @@ func incusIn(o *daemon.Options, c config.Config) {
 	if c.Incus.Manage == config.NoGuests {
 		return
 	}
-	s := incus.New(incus.Options{Root: machine, Manage: incus.Managed(c.Incus.Manage), Grants: c.Containers.Annotations, Rule: c.Wishes})
+	s := incus.New(incus.Options{
+		Root:   machine,
+		Manage: incus.Managed(c.Incus.Manage),
+		Grants: c.Containers.Annotations,
+		Rule:   c.Wishes,
+	})
 	o.Sources = append(o.Sources, s)
 	o.Drivers[workload.InCgroup] = incus.Driver{Driver: o.Drivers[workload.InCgroup]}
 }

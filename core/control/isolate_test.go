@@ -39,7 +39,7 @@ func (f *fake) noisy() {
 }
 
 // TestIsolated: the cgroup of isolated work becomes a partition once those above it let it have its CPUs; what the
-// kernel can move goes off its CPUs; undo, a hold and another class restore all of it.
+// kernel can move goes off its CPUs; undo and another class restore every setting.
 func TestIsolated(t *testing.T) {
 	begin := func() (f *fake, db workload.ID, before any) {
 		rule := workload.Rule{Match: "/a/b/db", Class: workload.Dedicated, Isolated: true}

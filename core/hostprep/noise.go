@@ -15,7 +15,7 @@ type Noise struct {
 	Interrupts []Interrupt     `json:"interrupts,omitempty"`
 	Latency    topology.CPUSet `json:"latency,omitzero"`    // whose idle states can be bounded by their exit latency
 	Preference topology.CPUSet `json:"preference,omitzero"` // that have an energy preference
-	Governor   topology.CPUSet `json:"governor,omitzero"`   // that have a governor of their frequency and no energy preference
+	Governor   topology.CPUSet `json:"governor,omitzero"`   // that have a governor and no energy preference
 }
 
 // ReadNoise takes it out of the tree of the machine or of a captured one.
@@ -68,9 +68,12 @@ func Governor(cpu topology.CPUID) string {
 	return fmt.Sprintf("sys/devices/system/cpu/cpu%d/cpufreq/scaling_governor", cpu)
 }
 
+// cpuFolder is that of one CPU.
+const cpuFolder = `^sys/devices/system/cpu/cpu[0-9]{1,5}/`
+
 var (
-	latencyFile = regexp.MustCompile(`^sys/devices/system/cpu/cpu[0-9]{1,5}/power/pm_qos_resume_latency_us$`)
-	speedFile   = regexp.MustCompile(`^sys/devices/system/cpu/cpu[0-9]{1,5}/cpufreq/(energy_performance_preference|scaling_governor)$`)
+	latencyFile = regexp.MustCompile(cpuFolder + `power/pm_qos_resume_latency_us$`)
+	speedFile   = regexp.MustCompile(cpuFolder + `cpufreq/(energy_performance_preference|scaling_governor)$`)
 )
 
 // OfCPU reports whether a file is the setting of one CPU, a number (IdleLatency) or a word.

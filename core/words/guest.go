@@ -55,6 +55,6 @@ var (
 	IncusOff      = says("incus-off", "Its configuration has user.homenode.off.")
 	IncusUnmarked = says("incus-unmarked", "It has no user.homenode key (incus.manage: marked).")
 	IncusNodes    = says("incus-nodes", "Incus chooses its nodes (limits.cpu.nodes: {}).")
-	IncusPinned   = says("incus-pinned", "Incus pins its vCPUs (limits.cpu: {}). Homenode places a virtual machine with a number of vCPUs.")
-	IncusLimits   = says("incus-limits", "Incus chooses its CPUs (limits.cpu: {}). Homenode places a container with user.homenode.cpus instead.")
+	IncusPinned   = says("incus-pinned", "Incus pins its vCPUs (limits.cpu: {}). A number instead would be placed.")
+	IncusLimits   = says("incus-limits", "Incus chooses its CPUs (limits.cpu: {}). Use user.homenode.cpus instead.")
 )

@@ -27,14 +27,17 @@ const (
 	MayBeImportant   Permission = "importance"         // any importance
 	MayBookMemory    Permission = "memory"             // more than the limit, or without a limit
 	MayRequireNearby Permission = "near=required"      // no home without the node of a device or workload
-	MayBeIsolated    Permission = "isolated"           // what the kernel can move goes off its CPUs; brings class=dedicated
+	MayBeIsolated    Permission = "isolated"           // moves interrupts and kernel work off its CPUs
 )
 
 // yielding is what a grant may list although everybody has it.
 var yielding = []Permission{"near", "max-nodes", "class=batch", "tier=batch"}
 
 // Permissions lists what a grant can allow.
-var Permissions = []Permission{MayBeShared, MayBeDedicated, MayBeNormal, MayBeOnline, MayBeStrict, MayBeImportant, MayBookMemory, MayRequireNearby, MayBeIsolated}
+var Permissions = []Permission{
+	MayBeShared, MayBeDedicated, MayBeNormal, MayBeOnline, MayBeStrict,
+	MayBeImportant, MayBookMemory, MayRequireNearby, MayBeIsolated,
+}
 
 // ParsePermission reads an entry of a grant's list.
 func ParsePermission(text string) (Permission, error) {

@@ -29,5 +29,7 @@ func init() {
 			{21, 10},
 		},
 	})
-	Tests = append(Tests, Test{Name: "homenode.isolated", Shapes: []string{"n2-nic", "n2-quiet"}, Limit: 300 * time.Second, Homenode: true})
+	Tests = append(Tests, Test{
+		Name: "homenode.isolated", Shapes: []string{"n2-nic", "n2-quiet"}, Limit: 300 * time.Second, Homenode: true,
+	})
 }

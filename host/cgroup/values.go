@@ -238,7 +238,7 @@ func (d *Driver) invalid(cgroup string, kind plan.SettingKind, want string) erro
 	if !is {
 		return nil
 	}
-	return fmt.Errorf("cgroup %s: the kernel does not make it a partition:%s", cgroup, cmp.Or(why, " it gives no reason"))
+	return fmt.Errorf("cgroup %s: the kernel makes it no partition%s", cgroup, why)
 }
 
 func sameValue(a, b string) bool {

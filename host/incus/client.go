@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// mostAnswer bounds what is read of an answer, bytes: an instance with its state is some 5 KiB.
+	// mostAnswer bounds an answer, bytes: an instance with its state is some 5 KiB.
 	mostAnswer = 64 << 20
-	// mostInstances bounds the instances that are told apart.
+	// mostInstances bounds the instances of an answer.
 	mostInstances = 10_000
 )
 
-// wireInstance is what is read of an instance.
+// wireInstance is an instance in an answer.
 type wireInstance struct {
 	Name     string                       `json:"name"`
 	Type     string                       `json:"type"` // container, virtual-machine
@@ -75,7 +75,7 @@ func get(ctx context.Context, socket, path string, into any) error {
 	return nil
 }
 
-// server is what is read of the server itself.
+// server is the server itself in an answer.
 type server struct {
 	Environment struct {
 		Name      string `json:"server_name"`

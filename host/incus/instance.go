@@ -15,7 +15,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// instance is what is known of one that runs.
+// instance is one that runs.
 type instance struct {
 	server  string // incus or lxd
 	name    string
@@ -24,7 +24,7 @@ type instance struct {
 	process workload.Process // its init, or its QEMU
 	cgroup  string           // of a container; "" when it is not known
 
-	cpus    int          // that it asks for; 0 where nothing tells
+	cpus    int          // that it asks for; 0 for none
 	memory  topology.KiB // of a virtual machine
 	limits  string       // limits.cpu, where Incus chooses or pins the CPUs by it; else ""
 	nodes   string       // limits.cpu.nodes
@@ -50,7 +50,7 @@ const (
 	defaultCPUs                = 1
 )
 
-// named is how names of instances and projects may look. Incus has host names for instances.
+// named is the form of the names of instances and projects. Incus has host names for instances.
 var named = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
 // read makes an instance of what the server says; ok is false for one that does not run.
@@ -59,7 +59,8 @@ func read(server string, w *wireInstance) (i instance, ok bool, bad string) {
 		w.Project = "default"
 	}
 	if !named.MatchString(w.Name) || !named.MatchString(w.Project) {
-		return i, false, fmt.Sprintf("an instance with the name %q in project %q is not known further", words.Printable(clip(w.Name, 64)), words.Printable(clip(w.Project, 64)))
+		name, project := words.Printable(clip(w.Name, 64)), words.Printable(clip(w.Project, 64))
+		return i, false, fmt.Sprintf("instance %q of project %q is ignored: no such name is allowed", name, project)
 	}
 	if w.State.PID <= 1 || w.State.Status == "Stopped" {
 		return i, false, ""
@@ -126,7 +127,7 @@ func (i *instance) wrong(key, value, want string) {
 	}
 }
 
-// key reads one key. What is wrong says nothing.
+// key reads one key. A wrong value has no effect.
 func (i *instance) key(key, value string) {
 	i.marked = true
 	w := &i.wishes
@@ -178,7 +179,7 @@ func (i *instance) key(key, value string) {
 	case "near":
 		near, err := workload.ParseNear(value)
 		if err != nil {
-			i.wrong(key, value, "1 to 16 of device=NAME (a name or PCI address), process=NAME and service=NAME, each with policy=required after it if wanted")
+			i.wrong(key, value, "1 to 16 of device=NAME, process=NAME and service=NAME")
 			return
 		}
 		w.Near = near
@@ -195,7 +196,9 @@ func (i *instance) key(key, value string) {
 		}
 	default:
 		if len(i.bad) < mostBad {
-			i.bad = append(i.bad, fmt.Sprintf("%s%s is unknown; known are %s", prefix, words.Printable(clip(key, 64)), strings.Join(keys, ", ")))
+			known := strings.Join(keys, ", ")
+			name := words.Printable(clip(key, 64))
+			i.bad = append(i.bad, fmt.Sprintf("%s%s is unknown; known are %s", prefix, name, known))
 		}
 	}
 }

@@ -24,7 +24,7 @@ import (
 // Managed says which instances homenode places.
 type Managed string
 
-// Which instances.
+// Choices of instances.
 const (
 	None   Managed = "none"   // they are cgroups and processes like others
 	Marked Managed = "marked" // those with a key of homenode
@@ -36,7 +36,7 @@ type Options struct {
 	Root   string // the machine's file tree; "" is /
 	Manage Managed
 	Grants []workload.Grant
-	// Rule returns the rule of the configuration for what has some names, nil for none. nil: there is no configuration.
+	// Rule returns the rule of the configuration for some names, nil for none. nil: there is no configuration.
 	Rule func(names []string, labels map[string]string) *workload.Rule
 	Now  func() time.Time // time.Now when nil
 }
@@ -62,7 +62,7 @@ const (
 type Source struct {
 	o Options
 
-	mu      sync.Mutex // guards what follows; nothing is read or asked with it held
+	mu      sync.Mutex // guards the fields below; no file is read with it held
 	known   map[string]*answer
 	running []instance
 	odd     []string
@@ -71,9 +71,9 @@ type Source struct {
 // answer is what one server said.
 type answer struct {
 	at    time.Time
-	seen  string // what was seen of its instances then
+	seen  string // the value of seen then
 	all   []instance
-	odd   []string // what is not understood
+	odd   []string // problems in the answer
 	err   error
 	fails int
 }
@@ -108,7 +108,7 @@ func (s *Source) Processes() (out []workload.Process) {
 // payloads is how LXC begins the name of the cgroup of a container.
 const payloads = "lxc.payload."
 
-// Refresh brings what is known up to date. A host without Incus or LXD has no instances.
+// Refresh asks the servers where an answer is due. A host without Incus or LXD has no instances.
 func (s *Source) Refresh(ctx context.Context) error {
 	if s.o.Manage == None {
 		return nil
@@ -168,7 +168,7 @@ func (s *Source) refresh(ctx context.Context, server, socket, run string) *answe
 	if err != nil {
 		a.err = err
 		a.fails = 1
-		if was != nil { // what was known stands
+		if was != nil { // the older answer counts
 			a.fails = was.fails + 1
 			a.all = was.all
 			a.odd = was.odd
@@ -189,8 +189,8 @@ func (s *Source) refresh(ctx context.Context, server, socket, run string) *answe
 	return a
 }
 
-// seen tells one set of running instances from another without a question: by the cgroups of containers, and by the
-// folder that has an entry for each instance that runs.
+// seen returns a text that changes when an instance starts or stops, without a question: of the cgroups of containers,
+// and of the folder with an entry for each running instance.
 func (s *Source) seen(run string) string {
 	var b strings.Builder
 	entries, _ := os.ReadDir(filepath.Join(s.o.Root, "sys/fs/cgroup"))
@@ -261,7 +261,7 @@ func (s *Source) text(parts ...string) (string, error) {
 	return string(b), err
 }
 
-// Claims is what is known of the instances as of the last Refresh.
+// Claims returns the instances as of the last Refresh, and problems with them.
 func (s *Source) Claims(*topology.Host) (out []workload.Claim, problems []workload.Problem) {
 	s.mu.Lock()
 	running, odd := s.running, s.odd
@@ -285,8 +285,10 @@ func (s *Source) claim(i *instance) (workload.Claim, []string) {
 	if i.huge {
 		spec.HugePage = 2 << 10
 	}
-	c := workload.Claim{ID: spec.ID, Name: spec.Name, Also: []string{i.name}, Running: true, Ruled: true, Alone: s.alone(i),
-		Owner: workload.NamespaceOwner(i.namespace())}
+	c := workload.Claim{
+		ID: spec.ID, Name: spec.Name, Also: []string{i.name}, Running: true, Ruled: true,
+		Alone: s.alone(i), Owner: workload.NamespaceOwner(i.namespace()),
+	}
 	if i.machine {
 		c.Process = i.process
 	} else {
@@ -302,7 +304,7 @@ func (s *Source) claim(i *instance) (workload.Claim, []string) {
 			c.Asked = workload.Asked{}
 		}
 	}
-	// Nobody but this host schedules instances: limits are what they have.
+	// No scheduler has placed instances by other requests: their limits count.
 	backing := workload.Backing{Guaranteed: true, CPUs: i.cpus, Limit: i.memory}
 	refused := i.wishes.Over(&spec, &c.Asked, backing, func(p workload.Permission) bool {
 		return slices.ContainsFunc(s.o.Grants, func(g workload.Grant) bool { return g.Allows(p, i.namespace(), nil) })

@@ -306,14 +306,14 @@ func (d *Driver) read(ctx context.Context, s setting) (string, error) {
 			return "", fmt.Errorf("interrupt %s: %w", s.path, err)
 		}
 	}
-	file := s.file
-	if file == hostprep.Workqueue { // what was asked for, where the kernel tells it
-		_, err := d.files.Read(hostprep.WorkqueueRequested)
-		if err == nil {
-			file = hostprep.WorkqueueRequested
-		}
+	var value string
+	err := fs.ErrNotExist
+	if s.file == hostprep.Workqueue { // the requested mask, on kernels that show it
+		value, err = d.files.Read(hostprep.WorkqueueRequested)
 	}
-	value, err := d.files.Read(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		value, err = d.files.Read(s.file)
+	}
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", s.path, err)
 	}

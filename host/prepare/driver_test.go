@@ -481,3 +481,22 @@ func TestStopUnit(t *testing.T) {
 		t.Errorf("%v: %v", err, m.stopped)
 	}
 }
+
+// TestFilesOfCPUs: the settings of single CPUs and no other files below them.
+func TestFilesOfCPUs(t *testing.T) {
+	for path, want := range map[string]form{
+		"sys/devices/system/cpu/cpu3/power/pm_qos_resume_latency_us":              number,
+		"sys/devices/system/cpu/cpu12/cpufreq/scaling_governor":                   word,
+		"sys/devices/system/cpu/cpu12/cpufreq/energy_performance_preference":      word,
+		"sys/devices/system/cpu/cpu12/cpufreq/scaling_max_freq":                   -1,
+		"sys/devices/system/cpu/cpu/../../../../etc/passwd":                       -1,
+		"sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us/../../online": -1,
+		"sys/devices/system/cpu/cpu123456/power/pm_qos_resume_latency_us":         -1,
+		"sys/devices/virtual/workqueue/cpumask_requested":                         -1,
+	} {
+		s, err := parse(plan.HostFile, path)
+		if ok := err == nil; ok != (want >= 0) || ok && s.form != want {
+			t.Errorf("%s: %v, %v", path, s.form, err)
+		}
+	}
+}

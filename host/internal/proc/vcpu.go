@@ -37,7 +37,13 @@ func vcpuNumber(text []byte) (vcpu int, ok bool) {
 
 // monitors is how the processes that run a guest are called: kvm is QEMU's on Debian, and names have 15 bytes
 // at most.
-var monitors = [][]byte{[]byte("qemu"), []byte("kvm"), []byte("cloud-hyperviso"), []byte("firecracker"), []byte("crosvm")}
+var monitors = [][]byte{
+	[]byte("qemu"),
+	[]byte("kvm"),
+	[]byte("cloud-hyperviso"),
+	[]byte("firecracker"),
+	[]byte("crosvm"),
+}
 
 // Monitor reports whether a process has the name of a monitor of virtual machines. A name is its process's to choose.
 func Monitor(comm []byte) bool {

@@ -29,8 +29,8 @@ func numadCommand(e *cli.Env) *cobra.Command {
 		Long: `Prints the NUMA nodes for a guest of CPUS virtual CPUs and MIB mebibytes of memory, such
 as 0-1. libvirt asks this of numad for each guest with <vcpu placement='auto'> that it
 starts, and binds the guest to the answer. A running daemon answers from its ledger and
-keeps the room for 30 seconds; without one the answer is from a look at this machine. If
-no node has room, the answer is every node, which binds nothing.
+keeps the room for 30 seconds; without one this command scans the machine. If no node
+has room, the answer is every node, which binds nothing.
 
 libvirt calls the numad whose path its build has, most often /usr/bin/numad. Called as
 numad, this program is it: ln -s $(command -v homenode) /usr/bin/numad`,
@@ -67,7 +67,7 @@ func parseAdvice(text string) (cpus int, mib int64, err error) {
 	first, second, has := strings.Cut(text, ":")
 	cpus, err = strconv.Atoi(first)
 	if err != nil || cpus < 1 || cpus > topology.MaxID {
-		return 0, 0, cli.Usagef("-w %s: %q is no number of CPUs; want CPUS[:MIB] such as 4:8192, with 1 to %d CPUs", text, first, topology.MaxID)
+		return 0, 0, cli.Usagef("-w %s: %q is no number of CPUs; want CPUS[:MIB] such as 4:8192", text, first)
 	}
 	if !has {
 		return cpus, 0, nil

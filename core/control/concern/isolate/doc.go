@@ -1,5 +1,5 @@
-// Package isolate is the concern for dedicated work that wants its CPUs undisturbed ("isolated"). What the kernel
-// can move while it runs goes elsewhere:
+// Package isolate is the concern for dedicated work that wants its CPUs undisturbed ("isolated"). The kernel
+// moves elsewhere at run time:
 //
 //   - other tasks and the load balancer: the cgroup becomes a partition, cpuset.cpus.partition=isolated. It is a
 //     remote one, with its CPUs in cpuset.cpus.exclusive of itself and of the cgroups above it (Linux 6.7,
@@ -12,7 +12,7 @@
 // Timers go with the work that sets them. The tick itself stops on an idle CPU; on a busy one only where the kernel
 // was started with nohz_full=, which no setting replaces.
 //
-// Settings of one CPU belong to the workload, and undo of that restores them. Those that several isolated
+// Settings of one CPU belong to the workload, and its undo restores them. Those that several isolated
 // workloads share (ID) are restored when the last has gone.
 //
 // Not in here: which CPUs (core/place); interrupts of NICs and drives where the configuration has homenode place

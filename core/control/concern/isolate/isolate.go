@@ -47,7 +47,7 @@ type Bound struct {
 // Name implements concern.Concern.
 func (Bound) Name() string { return "isolate" }
 
-// Owns implements concern.Concern: partitions, settings of single CPUs, and what is shared.
+// Owns implements concern.Concern: partitions, settings of single CPUs, and shared settings.
 func (Bound) Owns(e *plan.Entry) bool {
 	switch e.Kind {
 	case plan.CgroupPartition, plan.CgroupExclusive:
@@ -67,7 +67,7 @@ func (b Bound) Ended(_ *concern.Scene, step *plan.Step, f *work.Failure) bool {
 	return false
 }
 
-// Found takes up what was read of the host.
+// Found takes up a survey of the host.
 func (c *Concern) Found(n hostprep.Noise) { c.Noise, c.Heard = n, true }
 
 // CPUs returns those of the partitions that homenode has made, or was about to make.
@@ -95,7 +95,7 @@ type turn struct {
 	out    concern.Desired
 	cpus   topology.CPUSet            // of all isolated work
 	quiet  topology.CPUSet            // … with the SMT siblings that stay idle
-	within map[string]topology.CPUSet // exclusive CPUs of what is in a cgroup, by its path
+	within map[string]topology.CPUSet // exclusive CPUs of the cgroups in a cgroup, by its path
 }
 
 // Decide implements concern.Concern.
@@ -174,14 +174,16 @@ func (t *turn) shared(kind plan.SettingKind, path string, step plan.Step) {
 func (t *turn) one(x *alone) {
 	add := func(d concern.Desire) { t.out.Settings = append(t.out.Settings, d) }
 	if x.cgroup != "" {
-		add(t.File(x.o, x.cgroup, plan.CgroupExclusive, x.cpus.String(), words.Because(words.IsolatedExclusive, x.cpus)))
+		why := words.Because(words.IsolatedExclusive, x.cpus)
+		add(t.File(x.o, x.cgroup, plan.CgroupExclusive, x.cpus.String(), why))
 		if t.ready(x) {
 			add(t.File(x.o, x.cgroup, plan.CgroupPartition, "isolated", words.Because(words.IsolatedPartition, x.cpus)))
 		}
 	}
 	for cpu := range x.cpus.All() {
 		if t.Noise.Latency.Has(cpu) {
-			add(t.ofCPU(x, hostprep.IdleLatency(cpu), strconv.Itoa(IdleLatency), words.Because(words.IsolatedIdle, int(cpu), IdleLatency)))
+			why := words.Because(words.IsolatedIdle, int(cpu), IdleLatency)
+			add(t.ofCPU(x, hostprep.IdleLatency(cpu), strconv.Itoa(IdleLatency), why))
 		}
 		switch {
 		case t.Noise.Preference.Has(cpu):
@@ -220,17 +222,22 @@ func (t *turn) host() {
 		return
 	}
 	t.mask(hostprep.Workqueue, t.Noise.Unbound, words.Because(words.IsolatedWorkqueues, t.quiet))
-	t.mask(hostprep.DefaultIRQ, t.Noise.Default, words.Because(words.IsolatedInterruptsToCome, t.quiet))
+	t.mask(hostprep.DefaultIRQ, t.Noise.Default, words.Because(words.IsolatedNewIRQs, t.quiet))
 	for i := range t.Noise.Interrupts {
 		t.interrupt(&t.Noise.Interrupts[i])
 	}
 }
 
+// hostTarget is a setting of the host.
+func hostTarget(path string) plan.Target { return plan.Target{Kind: workload.InHost, Host: path} }
+
 // mask takes the isolated CPUs off one mask of the kernel.
 func (t *turn) mask(file string, now topology.CPUSet, why words.Reason) {
 	to, moves := t.off(plan.HostFile, file, now)
 	if moves {
-		t.shared(plan.HostFile, file, plan.Step{Kind: plan.SetFile, Target: plan.Target{Kind: workload.InHost, Host: file}, From: now.String(), To: to.String(), Reason: why})
+		step := plan.Step{Kind: plan.SetFile, Target: hostTarget(file), Reason: why}
+		step.From, step.To = now.String(), to.String()
+		t.shared(plan.HostFile, file, step)
 	}
 }
 
@@ -242,8 +249,10 @@ func (t *turn) interrupt(x *hostprep.Interrupt) {
 	}
 	to, moves := t.off(plan.HostIRQ, name, x.CPUs)
 	if moves {
-		t.shared(plan.HostIRQ, name, plan.Step{Kind: plan.SetIRQ, Target: plan.Target{Kind: workload.InHost, Host: name}, From: x.CPUs.String(), To: to.String(),
-			Reason: words.Because(words.IsolatedInterrupt, x.Number, x.Name, t.quiet)})
+		why := words.Because(words.IsolatedInterrupt, x.Number, x.Name, t.quiet)
+		step := plan.Step{Kind: plan.SetIRQ, Target: hostTarget(name), Reason: why}
+		step.From, step.To = x.CPUs.String(), to.String()
+		t.shared(plan.HostIRQ, name, step)
 	}
 }
 
