@@ -9,12 +9,14 @@ import (
 	"github.com/homenode/homenode/core/control/concern/gpus"
 	"github.com/homenode/homenode/core/control/concern/interrupts"
 	"github.com/homenode/homenode/core/control/concern/isolate"
+	"github.com/homenode/homenode/core/control/concern/llc"
 	"github.com/homenode/homenode/core/control/concern/nextstart"
 	"github.com/homenode/homenode/core/control/concern/scheduler"
 	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/concern/swap"
 	"github.com/homenode/homenode/core/control/concern/threads"
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -30,6 +32,7 @@ type (
 	interruptsConcern = interrupts.Concern
 	gpusConcern       = gpus.Concern
 	isolateConcern    = isolate.Concern
+	llcConcern        = llc.Concern
 )
 
 // Concerns is what the concerns remember. A checkpoint has their fields among those of State.
@@ -41,6 +44,7 @@ type Concerns struct {
 	interruptsConcern
 	gpusConcern
 	isolateConcern
+	llcConcern
 }
 
 // concerns returns all of them in the order in which they decide. A later one sees what earlier ones
@@ -53,6 +57,7 @@ func (s *State) concerns() []concern.Concern {
 		s.scheduler(),
 		caches.Bound{Concern: &c.cachesConcern, Batch: batch},
 		nextstart.Concern{},
+		llc.Bound{Concern: &c.llcConcern, Mode: s.Settings.Policy.Caches},
 		s.threads(),
 		gpus.Bound{Concern: &c.gpusConcern, Workers: s.Workers, Divide: s.Settings.Divide, Pace: s.Settings.Arrange.MoveBandwidth},
 		s.interrupts(),
@@ -216,7 +221,7 @@ type ConcernAttention struct {
 func (v *View) attend() ConcernAttention {
 	return ConcernAttention{
 		Divided: v.Divided,
-		Waits:   v.Settings.Share.MaxWait > 0 && v.Sharing.On,
+		Waits:   v.Settings.Share.MaxWait > 0 && v.Sharing.On || v.Settings.Policy.Caches == plan.CachesPlace,
 		Watched: v.Sharing.Watched,
 	}
 }
@@ -231,6 +236,7 @@ func (s *Settings) readsThreads() bool { return s.Divide }
 func (s *State) forgetGone(gone func(workload.ID) bool) {
 	s.threadsConcern.Forget(gone)
 	s.gpusConcern.Forget(gone)
+	s.llcConcern.Forget(gone)
 }
 
 // Names that callers of control use for what concerns have.
