@@ -348,7 +348,7 @@ type Workload struct {
 	Pins []topology.CPUID   `json:"pins,omitempty"` // CPU of each vCPU by plan, in the order of the vCPUs; dedicated work only
 	SMT  workload.SMTPolicy `json:"smt,omitempty"`  // SMT policy that it was placed by; absent means prefer
 	Idle string             `json:"idle,omitempty"` // CPUs that are kept idle beside it, in list format
-	Near []string           `json:"near,omitempty"` // what it is to be near to: devices by name or PCI address, else device=NAME, process=NAME or service=NAME, with ,policy=required where it has to be
+	Near []string           `json:"near,omitempty"` // what it is to be near to: devices by name or PCI address, else device=NAME, process=NAME or service=NAME, with ,policy=required or ,policy=socket where it has to be
 
 	Links  []Link  `json:"links,omitempty"`  // devices and helper processes that it was found to use
 	Serves *Serves `json:"serves,omitempty"` // which workloads it works for; absent for one that is no helper

@@ -68,10 +68,7 @@ func (c *Config) Values() []Value {
 
 // policyOf is how strictly something is to be near, where that is said.
 func policyOf(n *workload.Near) string {
-	if n.Required {
-		return "required"
-	}
-	return ""
+	return n.Policy()
 }
 
 var roundTimes = regexp.MustCompile(`([mh])(0[ms])+$`)

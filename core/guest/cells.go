@@ -281,7 +281,7 @@ func (x *composition) parts(k int, node topology.NodeID) []workload.Spec {
 func preferred(near []workload.Near) []workload.Near {
 	out := slices.Clone(near)
 	for i := range out {
-		out[i].Required = false
+		out[i].Prefer()
 	}
 	return out
 }

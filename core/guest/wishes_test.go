@@ -22,7 +22,7 @@ func TestReadWishesErrors(t *testing.T) {
 		{"realtime: 0, class: mixed, dedicated_vcpus: 1-3", `realtime: "0"; want vCPUs that have a CPU of their own`},
 		{"realtime: 0-3, class: dedicated", "the emulator shares their CPUs and would starve"},
 		{"near: {devise: eth0}", "near: {devise: eth0}; want a device, or {device: NAME}"},
-		{"near: [{device: eth0, policy: must}]", "with policy: required or preferred"},
+		{"near: [{device: eth0, policy: must}]", "with policy: required, socket or preferred"},
 		{"near: eth0, class: batch", "near: a batch guest has no home"},
 		{"network_peak: 2MiB", "want a network limit, and a peak above it"},
 		{"network: 4MiB, network_peak: 2MiB", "want a network limit, and a peak above it"},

@@ -467,7 +467,11 @@ func (a *arrangement) placeRest() {
 		if s.rest != nil {
 			a.ledger.Remove(s.old.Workload)
 		}
-		r := a.ledger.Place(request(a.host, s))
+		req := request(a.host, s)
+		if s.old != nil && s.old.Class == workload.Dedicated {
+			req.Had = s.old.CPUs.Union(s.old.Idle)
+		}
+		r := a.ledger.Place(req)
 		*s.decision = r.Decision
 		s.decision.Reasons = append(lost, r.Decision.Reasons...)
 		if !r.Placed() && s.rest != nil {

@@ -37,6 +37,9 @@ func (a *arrangement) asBefore(s *subject) asBefore {
 	if !old.Bound && !obs.Caps.Rebinds && !obs.Mems.Empty() && !a.host.AllowedMems.SubsetOf(obs.Mems) { // see request
 		return asBefore{}
 	}
+	if a.ledger.placesCaches() || !old.Caches.Empty() {
+		return asBefore{}
+	}
 	cpus, memory := steadySize(spec, old)
 	booked := workload.Total(old.Memory)
 	if max(1, cpus) != old.VCPUs || max(0, memory) != old.Asked || booked != min(old.Asked, unlimited) {

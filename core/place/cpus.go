@@ -8,7 +8,7 @@ import (
 )
 
 // pins chooses the CPU of each vCPU of dedicated work: on every node whole
-// cores first, from as few caches as will do, siblings one after the other, so
+// cores first, from as few caches as will do (fewest), siblings one after the other, so
 // that vCPUs 2k and 2k+1 of a guest are siblings as well. idle is the CPUs of
 // its cores that nobody may use.
 func (w *want) pins(l *Ledger, shares []share) (pins []topology.CPUID, idle topology.CPUSet) {
@@ -20,13 +20,17 @@ func (w *want) pins(l *Ledger, shares []share) (pins []topology.CPUID, idle topo
 		n := &l.nodes[s.node]
 		p := picker{l: l, n: n, pins: pins, want: int(s.vcpus), spare: n.free - l.keep(n)}
 		p.taken = make([]uint64, n.cores.len())
-		switch w.SMT {
-		case workload.SMTIsolate:
-			p.takeWhole(true)
-		case workload.SMTRequire:
-			p.takeWhole(false)
-		default:
-			p.prefer()
+		if !w.had.Empty() { // it keeps what it has, before it gets others
+			p.had = &w.had
+			p.choose(w.SMT)
+			p.had = nil
+			p.near = w.SMT == workload.SMTPrefer && len(p.pins) > len(pins)
+		}
+		for _, k := range w.kinds(l, n, p.want) {
+			if p.want > 0 {
+				p.kind = k
+				p.choose(w.SMT)
+			}
 		}
 		pins = p.pins
 		for _, cpu := range p.idle {
@@ -45,6 +49,21 @@ type picker struct {
 	idle  []topology.CPUID
 	want  int // vCPUs that still have no CPU
 	spare int // CPUs that may be taken or held idle
+	kind  kind
+	had   *topology.CPUSet // only these CPUs; nil for any
+	near  bool             // siblings and caches of what was taken come first
+}
+
+// choose takes CPUs by the SMT policy.
+func (p *picker) choose(smt workload.SMTPolicy) {
+	switch smt {
+	case workload.SMTIsolate:
+		p.takeWhole(true)
+	case workload.SMTRequire:
+		p.takeWhole(false)
+	default:
+		p.prefer()
+	}
 }
 
 // joinBelow is the part of a node's CPUs, free on whole cores after a placement,
@@ -63,6 +82,9 @@ func (n *node) joins(vcpus int) bool {
 // first halves beside another tenant, then halves beside the host, for what runs
 // on reserved CPUs (interrupts, the hypervisor's threads) bothers every guest.
 func (p *picker) prefer() {
+	if p.near { // it grows
+		p.takeBy(func(c *core, free uint64) bool { return p.mine(c) != 0 })
+	}
 	whole := func(c *core, free uint64) bool { return c.whole() && free == c.all() }
 	half := func(c *core, _ uint64) bool { return !c.whole() && c.threads == len(c.cpus) }
 	if p.n.joins(p.want) {
@@ -116,7 +138,8 @@ func (p *picker) takeWhole(onePerCore bool) {
 				threads = p.n.threads + 1 - k
 			}
 			for i := p.n.cores.lo; i < p.n.cores.hi && p.want > 0; i++ {
-				if c := &p.l.cores[i]; c.whole() && len(c.cpus) == threads && threads <= p.spare {
+				c := &p.l.cores[i]
+				if c.whole() && p.free(i) == c.all() && len(c.cpus) == threads && threads <= p.spare {
 					p.takeCore(i, perCore)
 				}
 			}
@@ -157,28 +180,55 @@ func (p *picker) takeCore(i, most int) {
 // nextCache is the cache to go on with: the tightest that holds all that is
 // still wanted, or else the one that holds most; -1 when none holds any.
 func (p *picker) nextCache(holds func(c *core, free uint64) int) int {
-	best, most := -1, 0
+	best, most, own := -1, 0, false
+	pieces := p.l.pieces[:0]
 	for k := p.n.caches.lo; k < p.n.caches.hi; k++ {
-		sum := 0
+		sum, mine := 0, false
 		for i := p.l.caches[k].cores.lo; i < p.l.caches[k].cores.hi; i++ {
 			if free := p.free(i); free != 0 {
 				sum += holds(&p.l.cores[i], free)
 			}
+			mine = mine || p.near && p.mine(&p.l.cores[i]) != 0
+		}
+		if sum > 0 {
+			pieces = append(pieces, piece{k, sum})
 		}
 		switch {
-		case sum == 0:
-		case best < 0,
+		case sum == 0, own && !mine:
+		case best < 0, mine && !own,
 			sum >= p.want && (most < p.want || sum < most),
 			sum < p.want && sum > most:
-			best, most = k, sum
+			best, most, own = k, sum, mine
 		}
 	}
-	return best
+	p.l.pieces = pieces
+	if best < 0 || most >= p.want || own {
+		return best
+	}
+	return fewest(pieces, p.want)[0].cache
 }
 
-// free is the CPUs of core i that nobody holds and this picker has not taken.
+// mine is the CPUs of a core that were taken already.
+func (p *picker) mine(c *core) uint64 {
+	return p.taken[int(p.l.coreAt[c.cpus[0]])-p.n.cores.lo]
+}
+
+// free is the CPUs of core i that nobody holds and this picker has not taken, of those that it may take.
 func (p *picker) free(i int) uint64 {
-	return p.l.cores[i].free &^ p.taken[i-p.n.cores.lo]
+	c := &p.l.cores[i]
+	free := c.free &^ p.taken[i-p.n.cores.lo]
+	switch {
+	case p.kind == fastOnly && c.slow, p.kind == slowOnly && !c.slow:
+		return 0
+	case p.had == nil:
+		return free
+	}
+	for m := free; m != 0; m &= m - 1 {
+		if k := bits.TrailingZeros64(m); !p.had.Has(c.cpus[k]) {
+			free &^= 1 << k
+		}
+	}
+	return free
 }
 
 // take pins up to most vCPUs to CPUs of core i.

@@ -29,7 +29,8 @@
 //     cost one local access more, so terms can be added.
 //  5. Does it pay? A new dedicated workload that fits only in parts too far apart is
 //     refused: it would hold CPUs that serve another better (place.go, ceiling).
-//  6. CPUs (cpus.go). Only now single CPUs: whole cores, few caches.
+//  6. CPUs (cpus.go). Only now single CPUs: those that it has already, fast cores (fast.go), whole
+//     cores, few caches (caches.go).
 //
 // Why uneven splits: when every vCPU touches all memory alike, the mean cost of an
 // access is least with the memory on one node and as many vCPUs there as fit. An

@@ -27,6 +27,8 @@ type Ledger struct {
 	// leftover is the CPUs that the batch work asked about last may use, by the nodes that
 	// have any; its set is empty when that has changed since.
 	leftover floater
+	divided  bool // some node has several last-level caches
+	hybrid   bool // it has fast and slow cores
 	crowd    bool // vCPUs that shared work has booked leave room for more: see Request.Crowd
 
 	largest     int          // CPUs that may be given on the node with most
@@ -36,29 +38,32 @@ type Ledger struct {
 	arena       arena        // memory for holdings to come
 	nearest     []int32      // see order; made on first use
 	nearestFrom []int32      // see orderFrom; made on first use
+	pieces      []piece      // likewise
 	scratch     search       // memory that one search after the other uses
 }
 
 // node is what the ledger knows of one NUMA node.
 type node struct {
 	id             topology.NodeID
-	alone          topology.NodeSet // it: one set for all homes that are this node
-	cores          span             // of Ledger.cores
-	caches         span             // of Ledger.caches
-	usable         int              // CPUs that may be given: online, allowed, not reserved, not beyond the partition
-	free           int              // usable CPUs that no dedicated work holds
-	split          bool             // there is a partition: what follows is the other side's, else 0
-	sharedOnly     int              // CPUs that only shared and batch work may be given
-	sharedOnlyFree int              // … that no dedicated work holds all the same
-	whole          int              // cores all of whose CPUs are usable and free
-	wholeCPUs      int              // CPUs of those cores
-	wholeUsable    int              // cores all of whose CPUs are usable
-	threads        int              // CPUs of the largest core; 1 without any
-	shared         micro            // vCPUs of the shared work that has its home here
-	reserve        micro            // vCPUs worth of idle CPU that important work keeps here
-	unused         micro            // of these two, what Measure found not to be used; below 0 when more is used than was booked
-	foreign        float64          // CPUs kept busy by work that has no placement
-	memory         topology.KiB     // that placements may book; unlimited when unknown
+	alone          topology.NodeSet  // it: one set for all homes that are this node
+	cores          span              // of Ledger.cores
+	caches         span              // of Ledger.caches
+	usable         int               // CPUs that may be given: online, allowed, not reserved, not beyond the partition
+	free           int               // usable CPUs that no dedicated work holds
+	split          bool              // there is a partition: what follows is the other side's, else 0
+	sharedOnly     int               // CPUs that only shared and batch work may be given
+	sharedOnlyFree int               // … that no dedicated work holds all the same
+	whole          int               // cores all of whose CPUs are usable and free
+	wholeCPUs      int               // CPUs of those cores
+	wholeUsable    int               // cores all of whose CPUs are usable
+	threads        int               // CPUs of the largest core; 1 without any
+	divided        bool              // it has several last-level caches, see topology.CachesOn
+	llcs           topology.CacheSet // its last-level caches, where any node of the host is divided
+	shared         micro             // vCPUs of the shared work that has its home here
+	reserve        micro             // vCPUs worth of idle CPU that important work keeps here
+	unused         micro             // of these two, what Measure found not to be used; below 0 when more is used than was booked
+	foreign        float64           // CPUs kept busy by work that has no placement
+	memory         topology.KiB      // that placements may book; unlimited when unknown
 	memoryFree     topology.KiB
 	pages          []pool
 	bandwidth      int64 // booked, MiB/s
@@ -102,17 +107,11 @@ type span struct{ lo, hi int }
 
 func (s span) len() int { return s.hi - s.lo }
 
-// cache is a last-level cache, or the part of one that lies on one node.
-type cache struct {
-	cores span
-	free  int // usable CPUs that no dedicated work holds
-	whole int
-}
-
 // core is a physical core. Bit k of a mask is the k-th of its usable CPUs.
 type core struct {
 	node, cache    int32
-	threads        int // online CPUs, also those that may not be given
+	threads        int  // online CPUs, also those that may not be given
+	slow           bool // see slowBelow
 	cpus           []topology.CPUID
 	free           uint64 // without those of sharedOnly
 	sharedOnly     uint64 // beyond the partition: not for dedicated work
@@ -209,6 +208,7 @@ func (l *Ledger) count(c *core, sign int) {
 		n.whole += sign
 		n.wholeCPUs += sign * len(c.cpus)
 		k.whole += sign
+		k.wholeCPUs += sign * len(c.cpus)
 	}
 }
 
@@ -275,6 +275,7 @@ func (l *Ledger) clone() *Ledger {
 	c.scratch = search{}
 	c.arena = arena{}
 	c.renewing = nil
+	c.pieces = nil
 	return &c
 }
 
@@ -335,6 +336,9 @@ func (l *Ledger) book(h *holding, sign int) {
 			v := micro(share * float64(h.VCPUs) * 1e6)
 			l.nodes[i].shared += micro(sign) * v
 			l.nodes[i].reserve += micro(sign) * (v * micro(Reserve(h.Importance)) / 100)
+			if l.divided && !h.Caches.Empty() {
+				l.bookCaches(h, i, v, sign)
+			}
 		})
 		l.bookUnused(h, sign)
 	}

@@ -48,12 +48,12 @@ type floaters []floater
 
 func (f *floaters) cpus(l *Ledger, h *holding) topology.CPUSet {
 	for k := range *f {
-		if slices.Equal((*f)[k].home, h.home) {
+		if x := &(*f)[k]; slices.Equal(x.home, h.home) && x.caches.Equal(h.Caches) {
 			return (*f)[k].cpus
 		}
 	}
 	k := len(*f) % mostFloats
-	*f = append((*f)[:k], floater{h.home, l.floating(h.home, h.Class)})
+	*f = append((*f)[:k], floater{h.home, h.Caches, l.floatingIn(h.home, h.Class, h.Caches)})
 	return (*f)[k].cpus
 }
 
@@ -69,8 +69,9 @@ func (f *floaters) placement(l *Ledger, h *holding) plan.Placement {
 
 // floater is the CPUs that shared work with a home may use.
 type floater struct {
-	home []int
-	cpus topology.CPUSet
+	home   []int
+	caches topology.CacheSet // of it, that the work is kept in; none for all
+	cpus   topology.CPUSet
 }
 
 // mostFloats bounds what is gone through for a home.
@@ -80,7 +81,7 @@ func (l *Ledger) placement(h *holding) plan.Placement {
 	p := *h.Placement
 	switch p.Class {
 	case workload.Shared:
-		p.CPUs = l.floating(h.home, p.Class)
+		p.CPUs = l.floatingIn(h.home, p.Class, h.Caches)
 	case workload.Batch:
 		p.CPUs, p.Home = l.batchCPUs(&p)
 	}
@@ -107,6 +108,25 @@ func (l *Ledger) floating(home []int, class workload.Class) topology.CPUSet {
 	return set
 }
 
+// floatingIn is floating within some caches of the nodes. Where those have no CPU left, and where none
+// are named, it is all of the nodes.
+func (l *Ledger) floatingIn(home []int, class workload.Class, in topology.CacheSet) topology.CPUSet {
+	set := l.floating(home, class)
+	if !l.divided || in.Empty() {
+		return set
+	}
+	var kept topology.CPUSet
+	for cpu := range set.All() {
+		if id := l.caches[l.cores[l.coreAt[cpu]].cache].id; id != topology.None && in.Has(id) {
+			kept.Add(cpu)
+		}
+	}
+	if kept.Empty() {
+		return set
+	}
+	return kept
+}
+
 // batchCPUs is where a batch workload runs: every CPU that no dedicated
 // work holds, on the nodes it may use. Its home is the nodes of those CPUs and
 // of its memory.
@@ -126,7 +146,7 @@ func (l *Ledger) batchCPUs(p *plan.Placement) (topology.CPUSet, topology.NodeSet
 		}
 	}
 	if l.leftover.cpus.Empty() || !slices.Equal(l.leftover.home, on) { // hundreds have the same
-		l.leftover = floater{on, l.floating(on, workload.Batch)}
+		l.leftover = floater{on, topology.CacheSet{}, l.floating(on, workload.Batch)}
 	}
 	return l.leftover.cpus, home
 }

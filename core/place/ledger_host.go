@@ -101,15 +101,17 @@ func (l *Ledger) addCores() {
 			}
 		}
 	}
+	l.findCaches(nodeOf)
+	slowest := l.slowBelow()
 	seen := make([]bool, len(l.coreAt))
 	l.cores = make([]core, 0, len(h.Cores))
 	backing := make([]topology.CPUID, 0, len(l.coreAt))
-	add := func(cpus topology.CPUSet) {
+	add := func(cpus topology.CPUSet, capacity int) {
 		for cpu := range cpus.All() {
 			if int(cpu) >= len(seen) || seen[cpu] || nodeOf[cpu] < 0 || !h.Online.Has(cpu) {
 				continue
 			}
-			c := core{node: nodeOf[cpu], cache: cacheOf[cpu]}
+			c := core{node: nodeOf[cpu], cache: cacheOf[cpu], slow: capacity > 0 && capacity < slowest}
 			from := len(backing)
 			for sib := range cpus.All() {
 				if int(sib) >= len(seen) || seen[sib] || nodeOf[sib] != c.node || !h.Online.Has(sib) ||
@@ -137,12 +139,12 @@ func (l *Ledger) addCores() {
 		}
 	}
 	for i := range h.Cores {
-		add(h.Cores[i].CPUs)
+		add(h.Cores[i].CPUs, h.Cores[i].Capacity)
 	}
 	for i := range h.Nodes {
 		for cpu := range h.Nodes[i].CPUs.All() {
 			if !seen[cpu] {
-				add(topology.CPUs(cpu))
+				add(topology.CPUs(cpu), topology.None)
 			}
 		}
 	}
@@ -162,7 +164,11 @@ func (l *Ledger) addCaches() {
 			n.caches = span{len(l.caches), len(l.caches)}
 		}
 		if i == n.cores.lo || l.cores[i-1].cache != c.cache {
-			l.caches = append(l.caches, cache{cores: span{i, i}})
+			id := topology.CacheID(topology.None)
+			if c.cache >= 0 {
+				id = l.host.LLCs[c.cache].ID
+			}
+			l.caches = append(l.caches, cache{cores: span{i, i}, id: id})
 			n.caches.hi++
 		}
 		n.cores.hi++

@@ -24,6 +24,9 @@ type Request struct {
 	// booked them gets a home all the same, where it crowds least. The booking is a wish:
 	// the scheduler shares CPUs out whatever was booked. Memory that is booked stays so.
 	Crowd bool
+	// Had is the CPUs that dedicated work has of its own, those held idle among them. When it
+	// shrinks or grows on its node it keeps as many of them as it can.
+	Had topology.CPUSet
 }
 
 // running reports whether the request is for a workload that exists already.
@@ -71,6 +74,9 @@ func (l *Ledger) Place(req Request) Result {
 	if i, ok := l.find(req.Spec.ID); ok {
 		here = l.held[i]
 		old = here.Placement
+		if old.Class == workload.Dedicated && old.VCPUs != req.Spec.CPUs && req.Had.Empty() {
+			req.Had = old.CPUs.Union(old.Idle)
+		}
 		l.Remove(req.Spec.ID)
 	}
 	r := choose(l, &req)
@@ -249,10 +255,14 @@ func (w *want) realize(l *Ledger, c *candidate) plan.Placement {
 		p.Bound = hasMemory
 		p.Pins, p.Idle = w.pins(l, c.shares)
 		p.CPUs = cpuSet(p.Pins)
-		p.Caches = p.CachesOn(l.host)
+		p.Caches = l.cachesOf(p.CPUs, l.indices(p.Home))
 		return p
 	}
-	p.CPUs = l.floating(l.indices(p.Home), w.Class)
+	home := l.indices(p.Home)
+	if l.placesCaches() {
+		p.Caches = w.cachesFor(l, home)
+	}
+	p.CPUs = l.floatingIn(home, w.Class, p.Caches)
 	return p
 }
 

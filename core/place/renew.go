@@ -15,7 +15,7 @@ import (
 func renew(l *Ledger, old *plan.Placement, req *Request) (*plan.Placement, words.Reason) {
 	p, why := l.renew(old, req)
 	if !why.None() || (p.Class != workload.Batch && p.Importance == old.Importance && p.VCPUs == old.VCPUs && p.Bandwidth == old.Bandwidth &&
-		p.HugePage == old.HugePage && p.Asked == old.Asked && sameMemory(p.Memory, old.Memory)) {
+		p.HugePage == old.HugePage && p.Asked == old.Asked && sameMemory(p.Memory, old.Memory) && p.Caches.Equal(old.Caches)) {
 		return old, why
 	}
 	renewed := p
@@ -104,6 +104,9 @@ func (l *Ledger) renew(old *plan.Placement, req *Request) (plan.Placement, words
 	}
 	if why := w.renewCPUs(l, &p, home); !why.None() {
 		return p, why
+	}
+	if w.Class == workload.Shared {
+		w.renewCaches(l, &p, home)
 	}
 	return p, w.renewMemory(l, &p, home, req)
 }

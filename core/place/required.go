@@ -20,10 +20,13 @@ type Requirement struct {
 func (l *Ledger) Requirements(near []workload.Near) (all []Requirement, why words.Reason) {
 	for i := range near {
 		x := &near[i]
-		if !x.Required {
+		if !x.Refuses() {
 			continue
 		}
 		at, known := l.targets(x)
+		if x.Socket {
+			at = l.packages(at)
+		}
 		r := Requirement{Name: x.Name()}
 		for _, k := range at {
 			r.At.Add(l.nodes[k].id)
@@ -40,6 +43,20 @@ func (l *Ledger) Requirements(near []workload.Near) (all []Requirement, why word
 		}
 	}
 	return all, words.Reason{}
+}
+
+// packages returns all nodes of the packages of some: those of which the package is unknown alone.
+func (l *Ledger) packages(at []int) (all []int) {
+	for i := range l.host.Nodes {
+		n := &l.host.Nodes[i]
+		sameAs := func(k int) bool {
+			return k == i || n.Package != topology.None && l.host.Nodes[k].Package == n.Package
+		}
+		if slices.ContainsFunc(at, sameAs) {
+			all = append(all, i)
+		}
+	}
+	return all
 }
 
 // confine narrows the nodes of a workload to those that it is required to be near to. Where

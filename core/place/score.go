@@ -29,11 +29,12 @@ const (
 	holes             // room it leaves too small to be of use
 	devices           // nodes with devices it does not ask for
 	balance           // load
+	caches            // last-level caches that it crosses, and breaks
 	numTerms
 )
 
 var termNames = [numTerms]string{
-	"distance", "contention", "siblings", "bandwidth", "near", "move", "holes", "devices", "balance",
+	"distance", "contention", "siblings", "bandwidth", "near", "move", "holes", "devices", "balance", "caches",
 }
 
 func (t *terms) sum() float64 {
@@ -113,6 +114,9 @@ func (w *want) weigh(l *Ledger, c *candidate) {
 			t[devices] += deviceWeight * s.vcpus
 		}
 		w.weighCPUs(n, s.vcpus, len(c.shares) > 1, &t)
+		if n.divided && w.Class == workload.Dedicated {
+			w.weighCaches(l, n, int(s.vcpus), &t)
+		}
 		if len(c.shares) == 1 {
 			t[holes] = w.hole(l, s.node)
 		}

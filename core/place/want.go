@@ -22,6 +22,7 @@ type want struct {
 	asked     topology.NodeSet // nodes it may use, before required ones narrowed them
 	waited    float64          // share of its time in which it waits for a CPU where it runs; 0 when that is no reason to split it
 	waitsOn   topology.NodeID  // where that is
+	had       topology.CPUSet  // CPUs that dedicated work has of its own, and keeps as far as its home has them
 }
 
 // newWant reads a request.
@@ -41,6 +42,9 @@ func (l *Ledger) wantOf(req *Request) want {
 	w := want{Spec: req.Spec, vcpus: max(1, req.Spec.CPUs), must: req.Must || req.running(), asked: req.Spec.Nodes}
 	w.waited, w.waitsOn = req.waits()
 	w.required, w.unmet = l.Requirements(w.Near)
+	if w.Class == workload.Dedicated {
+		w.had = req.Had
+	}
 	w.HugePage = max(0, w.HugePage)
 	w.Bandwidth = max(0, w.Bandwidth)
 	w.memory = plan.RoundUp(min(max(0, req.Spec.Memory), unlimited), min(w.HugePage, unlimited))

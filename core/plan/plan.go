@@ -25,7 +25,20 @@ type Policy struct {
 	// alone, shared work all others alone, batch work what no dedicated work holds.
 	Split     bool
 	Dedicated topology.CPUSet
+	// Caches says what is done with the last-level caches of a node for shared work. Dedicated work
+	// gets CPUs of few caches in every mode.
+	Caches CacheMode `json:",omitempty"`
 }
+
+// CacheMode says what is done with the last-level caches of a node for shared work.
+type CacheMode string
+
+// Modes of caches. "" is report.
+const (
+	CachesOff    CacheMode = "off"    // shared work floats over its nodes
+	CachesReport CacheMode = "report" // likewise, and decisions name the caches that it would be kept in
+	CachesPlace  CacheMode = "place"  // shared work is kept in few caches of its nodes
+)
 
 // Barred is the CPUs that work of a class may not have.
 func (p *Policy) Barred(h *topology.Host, class workload.Class) topology.CPUSet {

@@ -91,7 +91,7 @@ func (h *Host) CachesOn(nodes NodeSet) CacheSet {
 			}
 			on.Add(l.ID)
 			count++
-			shared = shared || !h.private(l)
+			shared = shared || h.shares(l)
 		}
 		divided = divided || count > 1 && shared
 	}
@@ -120,8 +120,8 @@ func (h *Host) CachesOf(cpus CPUSet, home NodeSet) CacheSet {
 	return in
 }
 
-// private reports whether a cache serves one core alone.
-func (h *Host) private(l *LLC) bool {
+// shares reports whether a cache serves more than one core.
+func (h *Host) shares(l *LLC) bool {
 	at, _ := slices.BinarySearchFunc(h.Cores, l.CPUs.Min(), func(c Core, cpu CPUID) int { return cmp.Compare(c.CPUs.Min(), cpu) })
-	return l.CPUs.Len() < 2 || at < len(h.Cores) && l.CPUs.SubsetOf(h.Cores[at].CPUs)
+	return l.CPUs.Len() > 1 && (at == len(h.Cores) || !l.CPUs.SubsetOf(h.Cores[at].CPUs))
 }

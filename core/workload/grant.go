@@ -221,14 +221,15 @@ func (w *Wishes) overNear(spec *Spec, asked *Asked, may func(Permission) bool, n
 	if len(w.Near) == 0 {
 		return
 	}
-	near := slices.DeleteFunc(slices.Clone(spec.Near), func(n Near) bool { return !n.Required })
+	near := slices.DeleteFunc(slices.Clone(spec.Near), func(n Near) bool { return !n.Refuses() })
 	asked.Near = Own
 	for _, n := range w.Near {
-		if n.Required && may(MayRequireNearby) {
+		if n.Refuses() && may(MayRequireNearby) {
 			asked.Near = Operator
-		} else if n.Required {
-			n.Required = false
-			no("near "+n.Name()+" with policy required", words.Because(words.WishNotGranted, string(MayRequireNearby)))
+		} else if n.Refuses() {
+			policy := n.Policy()
+			n.Prefer()
+			no("near "+n.Name()+" with policy "+policy, words.Because(words.WishNotGranted, string(MayRequireNearby)))
 		}
 		near = append(near, n)
 	}

@@ -25,6 +25,9 @@ type Near struct {
 	// Required: no home without the node of it. A workload that one node can hold is on that node;
 	// a wider one has it among its nodes.
 	Required bool `json:",omitzero"`
+	// Socket is Required with the package of it in place of its node: near NICs and GPUs where
+	// sub-NUMA clusters have other nodes on the same socket.
+	Socket bool `json:",omitzero"`
 	// Learned was found by looking, not told by a person: it has a lower ceiling, and
 	// Nodes says where it is when it is neither a device of the host nor placed.
 	Learned bool             `json:",omitzero"`
@@ -37,6 +40,7 @@ type Near struct {
 const (
 	nearRequired  = "required"
 	nearPreferred = "preferred"
+	nearSocket    = "socket"
 )
 
 // MostNear is how many a workload may name.
@@ -52,9 +56,26 @@ func (n *Near) Name() string {
 	return ""
 }
 
+// Refuses reports whether a workload gets no home where the wish cannot be met.
+func (n *Near) Refuses() bool { return n.Required || n.Socket }
+
+// Policy is the policy as people write it; "" for preferred.
+func (n *Near) Policy() string {
+	switch {
+	case n.Required:
+		return nearRequired
+	case n.Socket:
+		return nearSocket
+	}
+	return ""
+}
+
+// Prefer takes back that the wish must be met.
+func (n *Near) Prefer() { n.Required, n.Socket = false, false }
+
 // Requires reports whether a workload gets no home unless it is near something.
 func (s *Spec) Requires() bool {
-	return slices.ContainsFunc(s.Near, func(n Near) bool { return n.Required })
+	return slices.ContainsFunc(s.Near, func(n Near) bool { return n.Refuses() })
 }
 
 // NamesOthers reports whether wishes name processes or services, which come and go.
@@ -169,14 +190,20 @@ func NewNear(device, process, service, policy string) (n Near, err error) {
 	if given != 1 {
 		return n, errors.New("want one of device, process and service, such as device: eth0")
 	}
-	switch policy {
-	case "", nearPreferred:
-	case nearRequired:
-		n.Required = true
-	default:
-		return n, fmt.Errorf("policy %q: want required or preferred", policy)
+	if policy == "" {
+		return n, nil
 	}
-	return n, nil
+	return n, n.SetPolicy(policy)
+}
+
+// SetPolicy takes up a policy as people write it: required, socket or preferred.
+func (n *Near) SetPolicy(policy string) error {
+	switch policy {
+	case nearPreferred, nearRequired, nearSocket:
+		n.Required, n.Socket = policy == nearRequired, policy == nearSocket
+		return nil
+	}
+	return fmt.Errorf("policy %q: want required, socket or preferred", policy)
 }
 
 // writable reports whether XML and JSON hold a text as it is.
@@ -189,7 +216,7 @@ func writable(s string) bool {
 func (n *Near) String() string {
 	text := n.Device
 	switch {
-	case n.Device != "" && (n.Required || strings.ContainsAny(n.Device, "=/")):
+	case n.Device != "" && (n.Refuses() || strings.ContainsAny(n.Device, "=/")):
 		text = "device=" + n.Device
 	case n.Process != "":
 		text = "process=" + n.Process
@@ -198,15 +225,15 @@ func (n *Near) String() string {
 	case n.Workload != "":
 		text = string(n.Workload)
 	}
-	if n.Required {
-		text += ",policy=" + nearRequired
+	if n.Refuses() {
+		text += ",policy=" + n.Policy()
 	}
 	return text
 }
 
 // ParseNear reads wishes with commas or blanks between them: a device by its name or PCI address,
-// device=NAME, process=NAME or service=NAME, each with policy=required or policy=preferred after
-// it if wanted. A bare name with a slash is another workload's ID.
+// device=NAME, process=NAME or service=NAME, each with policy=required, policy=socket or policy=preferred
+// after it if wanted. A bare name with a slash is another workload's ID.
 func ParseNear(text string) ([]Near, error) {
 	var out []Near
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
@@ -227,15 +254,11 @@ func ParseNear(text string) ([]Near, error) {
 		case key == "service":
 			n, err = NewNear("", "", value, "")
 		case key == "policy" && len(out) > 0:
-			last := &out[len(out)-1]
-			switch value {
-			case nearRequired, nearPreferred:
-				last.Required = value == nearRequired
+			if err = out[len(out)-1].SetPolicy(value); err == nil {
 				continue
 			}
-			err = fmt.Errorf("policy %q: want required or preferred", value)
 		default:
-			err = fmt.Errorf("%q: want device=NAME, process=NAME or service=NAME, and policy=required or policy=preferred after it", word)
+			err = fmt.Errorf("%q: want device=NAME, process=NAME or service=NAME, and policy=required, policy=socket or policy=preferred after it", word)
 		}
 		if err != nil {
 			return nil, err

@@ -20,7 +20,7 @@ func TestParseNear(t *testing.T) {
 		"ns/pod":                                 "ns/pod",
 		"":                                       `!"": want the name of a device`,
 		"policy=required":                        `!"policy=required": want device=NAME`,
-		"eth0,policy=must":                       `!policy "must": want required or preferred`,
+		"eth0,policy=must":                       `!policy "must": want required, socket or preferred`,
 		"devise=eth0":                            `!"devise=eth0": want device=NAME`,
 		"device=":                                "!want one of device, process and service",
 		"device=a\x01b":                          `!device "a\x01b": want a name without`,

@@ -223,7 +223,7 @@ func (p *pod) wishes(c *container, class workload.Class) (w workload.Wishes, bad
 		case keyNear:
 			var err error
 			if w.Near, err = workload.ParseNear(value); err != nil {
-				wrong(key, value, "1 to 16 of device=NAME (a name or PCI address), process=NAME, service=NAME and NAMESPACE/POD, each with policy=required after it if wanted")
+				wrong(key, value, "1 to 16 of device=NAME (a name or PCI address), process=NAME, service=NAME and NAMESPACE/POD, each with policy=required or policy=socket after it if wanted")
 			}
 		case keyMaxNodes:
 			if n, err := strconv.Atoi(value); err == nil && n >= 1 && n <= topology.MaxID {

@@ -124,7 +124,7 @@ func PlainToType(name string) bool {
 
 // NearFlag says what something is to be near to.
 func NearFlag(f *pflag.FlagSet, near *[]string) {
-	f.StringArrayVar(near, "near", nil, "what to be near: a `DEVICE` by kernel name or PCI address, process=NAME or service=NAME; ,policy=required refuses any other home; may be repeated")
+	f.StringArrayVar(near, "near", nil, "what to be near: a `DEVICE` by kernel name or PCI address, process=NAME or service=NAME; ,policy=required refuses any other home, ,policy=socket one on another socket; may be repeated")
 }
 
 func ParseNear(texts []string) ([]workload.Near, error) {

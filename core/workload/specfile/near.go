@@ -11,11 +11,11 @@ import (
 
 // Nears is what something is to be near to, as configuration and flavors have it: a device by its
 // name or PCI address, or {device: NAME}, {process: NAME} or {service: NAME} with policy:
-// required or preferred, or a list of them.
+// required, socket or preferred, or a list of them.
 type Nears []workload.Near
 
 // NearsWant is what to write, for errors (strict.Wants).
-const NearsWant = "a device, or {device: NAME}, {process: NAME} or {service: NAME} with policy: required or preferred, or a list of them"
+const NearsWant = "a device, or {device: NAME}, {process: NAME} or {service: NAME} with policy: required, socket or preferred, or a list of them"
 
 // UnmarshalYAML reads one or a list.
 func (n *Nears) UnmarshalYAML(node ast.Node) error {

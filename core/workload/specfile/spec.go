@@ -104,8 +104,17 @@ type peers []peer
 type peer struct {
 	Name   string  `yaml:"name"`
 	Weight float64 `yaml:"weight"`
-	Policy string  `yaml:"policy"` // required or preferred
+	Policy string  `yaml:"policy"` // required, socket or preferred
 	where  string  // position in the file
+}
+
+// near is the wish to be near to something, with the weight and the policy of p.
+func (p *peer) near(n workload.Near) workload.Near {
+	n.Weight = p.Weight
+	if p.Policy != "" {
+		_ = n.SetPolicy(p.Policy) // it was checked when it was read
+	}
+	return n
 }
 
 // UnmarshalYAML reads names, or names with a weight.
@@ -125,7 +134,7 @@ func (p *peers) UnmarshalYAML(n ast.Node) error {
 			return err
 		}
 		if x.Name == "" || !(x.Weight > 0 && x.Weight <= 100) ||
-			(x.Policy != "" && x.Policy != "required" && x.Policy != "preferred") {
+			(x.Policy != "" && new(workload.Near).SetPolicy(x.Policy) != nil) {
 			return errors.New("no name, no weight or another policy")
 		}
 		*p = append(*p, x)
@@ -243,7 +252,7 @@ func (r *specReader) peers(of int) {
 		case r.err != nil:
 			return
 		case !is:
-			s.Near = append(s.Near, workload.Near{Device: x.Name, Weight: x.Weight, Required: x.Policy == "required"})
+			s.Near = append(s.Near, x.near(workload.Near{Device: x.Name}))
 			continue
 		case peer == of:
 			r.fail(x.where, who, "it is near to itself; take that out")
@@ -255,7 +264,7 @@ func (r *specReader) peers(of int) {
 			r.fail(x.where, who, "near %q stands further down; move it above", strict.Clip(x.Name))
 			return
 		}
-		s.Near = append(s.Near, workload.Near{Workload: workload.ID(x.Name), Weight: x.Weight, Required: x.Policy == "required"})
+		s.Near = append(s.Near, x.near(workload.Near{Workload: workload.ID(x.Name)}))
 	}
 }
 

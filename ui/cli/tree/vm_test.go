@@ -245,7 +245,7 @@ func TestMoveAdoptRelease(t *testing.T) {
 		{[]string{"place", "ours", "--near", "none", "--nodes", "0"}, 0, "ours stays on node 0, CPUs 1-3; near: nothing.", []string{"connect true", "set-next ours 1-3/0 near=", "close"}},
 		{[]string{"place", "ours", "--near", "eth9,policy=required"}, 1, "must be near eth9, but this host has no such device", []string{"connect true", "close"}},
 		{[]string{"place", "transient", "--class", "shared", "--near", "eth9"}, 1, "transient has no definition, and --near is stored there", []string{"connect true", "close"}},
-		{[]string{"place", "ours", "--near", "eth9", "--near", "policy=x"}, 2, "want required or preferred", nil},
+		{[]string{"place", "ours", "--near", "eth9", "--near", "policy=x"}, 2, "want required, socket or preferred", nil},
 		{[]string{"place", "ours", "--near", "eth9", "--near", "none"}, 2, "--near none: only homenode vm place takes it, and with no other --near", nil},
 		{[]string{"place", "ours", "--near", "device=none", "--nodes", "0"}, 0, "near: none.", nil},
 		{[]string{"adopt", "plain", "ours"}, 0, "plain goes at its next start from node 0", nil},

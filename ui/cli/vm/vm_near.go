@@ -39,7 +39,7 @@ func (s *existing) absent(e *cli.Env, near []workload.Near) {
 		n := &near[i]
 		what := ""
 		switch {
-		case n.Required: // refused, with the reason
+		case n.Refuses(): // refused, with the reason
 		case n.Device != "" && !slices.ContainsFunc(s.host.Devices, func(d topology.Device) bool { return d.Name == n.Device || d.PCI == n.Device }):
 			what = "this host has no such device"
 		case n.Device == "" && n.Workload == "" && n.Nodes.Empty():

@@ -1,0 +1,302 @@
+package place
+
+import (
+	"math/bits"
+
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// cache is a last-level cache, or the part of one that lies on one node.
+type cache struct {
+	cores     span
+	id        topology.CacheID // None for CPUs of which no cache is known
+	free      int              // usable CPUs that no dedicated work holds
+	whole     int              // cores all of whose CPUs are usable and free
+	wholeCPUs int              // CPUs of those cores
+	shared    micro            // vCPUs of the shared work that is kept in caches, this one among them
+}
+
+// holds is how many vCPUs of dedicated work the cache can take.
+func (k *cache) holds(smt workload.SMTPolicy) int {
+	switch smt {
+	case workload.SMTIsolate:
+		return k.whole
+	case workload.SMTRequire:
+		return k.wholeCPUs
+	}
+	return k.free
+}
+
+// piece is what one cache holds of a workload.
+type piece struct{ cache, holds int }
+
+// fewest returns the fewest pieces that hold want, the largest first, and of such sets a tight one:
+// 6 and 6 before 8 and 6 for 12, so that whole caches stay for the work that needs them. Where all
+// of them hold less, it returns all. pieces are reordered.
+func fewest(pieces []piece, want int) []piece {
+	for i := 1; i < len(pieces); i++ { // a node has few caches
+		for k := i; k > 0 && pieces[k].holds > pieces[k-1].holds; k-- {
+			pieces[k], pieces[k-1] = pieces[k-1], pieces[k]
+		}
+	}
+	n, sum := 0, 0
+	for n < len(pieces) && sum < want {
+		sum += pieces[n].holds
+		n++
+	}
+	for i := 0; i < n && sum > want; i++ {
+		for k := len(pieces) - 1; k >= n; k-- {
+			if less := pieces[i].holds - pieces[k].holds; less > 0 && sum-less >= want {
+				pieces[i], pieces[k] = pieces[k], pieces[i]
+				sum -= less
+				break
+			}
+		}
+	}
+	chosen := pieces[:n]
+	for i := 1; i < n; i++ {
+		for k := i; k > 0 && chosen[k].holds > chosen[k-1].holds; k-- {
+			chosen[k], chosen[k-1] = chosen[k-1], chosen[k]
+		}
+	}
+	return chosen
+}
+
+const (
+	// cacheWeight is a vCPU all of whose partners are in other caches. A line that another core has
+	// changed costs about 0.8 local accesses more across two caches of a node than within one (80 ns of
+	// 100 on EPYC), and of the accesses that leave a core about three in eight are to such a line.
+	// Between 0.2 and 0.4 the shared cases barely change (bench/placement).
+	cacheWeight = 0.3
+	// cacheHoleWeight is per CPU left over in a cache that is broken: whole ones stay for the work that
+	// needs them. It decides between nodes that are alike otherwise; larger values cost utility.
+	cacheHoleWeight = 0.001
+)
+
+// weighCaches adds what the last-level caches of node n cost dedicated work that takes vcpus there.
+func (w *want) weighCaches(l *Ledger, n *node, vcpus int, t *terms) {
+	if vcpus <= 0 {
+		return
+	}
+	pieces := l.pieces[:0]
+	for k := n.caches.lo; k < n.caches.hi; k++ {
+		if holds := l.caches[k].holds(w.SMT); holds > 0 {
+			pieces = append(pieces, piece{k, holds})
+		}
+	}
+	l.pieces = pieces
+	left, together := vcpus, 0.0
+	for _, x := range fewest(pieces, vcpus) {
+		part := min(left, x.holds)
+		if left -= part; left == 0 {
+			t[caches] += cacheHoleWeight * float64(x.holds-part)
+		}
+		together += float64(part * part)
+	}
+	t[caches] += cacheWeight * float64(vcpus) * (1 - together/float64(vcpus*vcpus))
+}
+
+// cachesOf returns the caches that CPUs of a home are in; none where those are all caches of the
+// home, and where none divide it: what Host.CachesOf returns, from the books.
+func (l *Ledger) cachesOf(cpus topology.CPUSet, home []int) (in topology.CacheSet) {
+	all, divided := l.cachesOn(home)
+	if !divided {
+		return in
+	}
+	for cpu := range cpus.All() {
+		if l.nodeOf(cpu) < 0 {
+			continue
+		}
+		if id := l.caches[l.cores[l.coreAt[cpu]].cache].id; id != topology.None {
+			in.Add(id)
+		}
+	}
+	if in.Equal(all) {
+		return topology.CacheSet{}
+	}
+	return in
+}
+
+// cachesOn returns the caches of a home, and whether they divide it.
+func (l *Ledger) cachesOn(home []int) (all topology.CacheSet, divided bool) {
+	if !l.divided {
+		return all, false
+	}
+	for _, i := range home {
+		divided = divided || l.nodes[i].divided
+	}
+	if !divided {
+		return all, false
+	}
+	if len(home) == 1 {
+		return l.nodes[home[0]].llcs, true
+	}
+	for _, i := range home {
+		all = all.Union(l.nodes[i].llcs)
+	}
+	return all, true
+}
+
+// findCaches notes which caches each node has, and which nodes they divide (topology.CachesOn).
+func (l *Ledger) findCaches(nodeOf []int32) {
+	h := l.host
+	last, count := filled(len(l.nodes), -1), make([]int, len(l.nodes))
+	several := make([]bool, len(l.nodes))
+	coreOf := filled(len(nodeOf), -1)
+	for i := range h.Cores {
+		for cpu := range h.Cores[i].CPUs.All() {
+			if int(cpu) < len(coreOf) {
+				coreOf[cpu] = int32(i)
+			}
+		}
+	}
+	for i := range h.LLCs {
+		serves := l.serves(&h.LLCs[i], coreOf)
+		for cpu := range h.LLCs[i].CPUs.All() {
+			if int(cpu) >= len(nodeOf) || nodeOf[cpu] < 0 {
+				continue
+			}
+			if n := nodeOf[cpu]; last[n] != int32(i) {
+				last[n] = int32(i)
+				count[n]++
+				several[n] = several[n] || serves
+				l.divided = l.divided || count[n] > 1 && several[n]
+			}
+		}
+	}
+	if !l.divided {
+		return
+	}
+	for i := range l.nodes {
+		l.nodes[i].divided = count[i] > 1 && several[i]
+	}
+	for i := range h.LLCs {
+		for cpu := range h.LLCs[i].CPUs.All() {
+			if int(cpu) < len(nodeOf) && nodeOf[cpu] >= 0 && !l.nodes[nodeOf[cpu]].llcs.Has(h.LLCs[i].ID) {
+				l.nodes[nodeOf[cpu]].llcs.Add(h.LLCs[i].ID)
+			}
+		}
+	}
+}
+
+// serves reports whether a cache serves several cores.
+func (l *Ledger) serves(k *topology.LLC, coreOf []int32) bool {
+	first := k.CPUs.Min()
+	for cpu := range k.CPUs.All() {
+		if int(cpu) < len(coreOf) && cpu != first && (coreOf[cpu] < 0 || coreOf[cpu] != coreOf[first]) {
+			return true
+		}
+	}
+	return false
+}
+
+// openIn is the CPUs of a cache that shared work may float over now.
+func (l *Ledger) openIn(k *cache) int {
+	if !l.policy.Split {
+		return k.free
+	}
+	open := 0
+	for i := k.cores.lo; i < k.cores.hi; i++ {
+		open += bits.OnesCount64(l.cores[i].sharedOnlyFree)
+	}
+	return open
+}
+
+// placesCaches reports whether shared work is kept in few caches of its home.
+func (l *Ledger) placesCaches() bool { return l.divided && l.policy.Caches == plan.CachesPlace }
+
+// eachCache calls yield for the caches of node i that a set names.
+func (l *Ledger) eachCache(i int, in topology.CacheSet, yield func(k *cache)) {
+	s := l.nodes[i].caches
+	for k := s.lo; k < s.hi; k++ {
+		if c := &l.caches[k]; c.id != topology.None && in.Has(c.id) {
+			yield(c)
+		}
+	}
+}
+
+// bookCaches adds (sign 1) or takes away (sign -1) the vCPUs of shared work that is kept in caches.
+func (l *Ledger) bookCaches(h *holding, i int, v micro, sign int) {
+	total := 0
+	l.eachCache(i, h.Caches, func(k *cache) { total += k.cores.len() })
+	l.eachCache(i, h.Caches, func(k *cache) { k.shared += micro(sign) * v * micro(k.cores.len()) / micro(total) })
+}
+
+// cachesFor returns the fewest caches of a home that have room for shared work: those with most
+// room, so that none is overfull while another has room. It returns none where the home has
+// no such caches, and for work that is wider than a node.
+func (w *want) cachesFor(l *Ledger, home []int) topology.CacheSet {
+	if len(home) != 1 || !l.nodes[home[0]].divided || w.Class != workload.Shared {
+		return topology.CacheSet{}
+	}
+	n := &l.nodes[home[0]]
+	named := micro(0) // vCPUs that caches have booked
+	for k := n.caches.lo; k < n.caches.hi; k++ {
+		named += l.caches[k].shared
+	}
+	wide := max(0, n.shared-named).vcpus() / float64(max(1, n.open())) // of a CPU, by work that floats over the node
+	rooms := make([]CacheRoom, 0, n.caches.len())
+	for k := n.caches.lo; k < n.caches.hi; k++ {
+		c := &l.caches[k]
+		open := l.openIn(c)
+		if open == 0 || c.id == topology.None {
+			continue
+		}
+		load := c.shared.vcpus() + wide*float64(open)
+		rooms = append(rooms, CacheRoom{ID: c.id, CPUs: open, Room: l.overcommit()*float64(open) - load})
+	}
+	in := ChooseCaches(rooms, w.vcpus)
+	if in.Equal(n.llcs) {
+		return topology.CacheSet{}
+	}
+	return in
+}
+
+// CacheRoom is what one last-level cache has for shared work.
+type CacheRoom struct {
+	ID   topology.CacheID
+	CPUs int     // that shared work may use
+	Room float64 // vCPUs, or CPUs, that it has left for such work
+}
+
+// ChooseCaches returns the fewest caches that have room for so many vCPUs and as many CPUs, those
+// with most room first and of equal ones the lowest; none where all together have not.
+func ChooseCaches(rooms []CacheRoom, vcpus int) (in topology.CacheSet) {
+	left, cpus := float64(vcpus), 0
+	taken := make([]bool, len(rooms))
+	for left > tiny || cpus < vcpus {
+		best := -1
+		for i := range rooms {
+			if x := &rooms[i]; !taken[i] && x.Room > tiny && (best < 0 || x.Room > rooms[best].Room+tiny) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return topology.CacheSet{}
+		}
+		taken[best] = true
+		in.Add(rooms[best].ID)
+		left -= rooms[best].Room
+		cpus += rooms[best].CPUs
+	}
+	return in
+}
+
+// renewCaches keeps the caches of shared work while they have CPUs for all its vCPUs, and chooses
+// others where they have not. Where shared work is not kept in caches, none are named any longer.
+func (w *want) renewCaches(l *Ledger, p *plan.Placement, home []int) {
+	if p.Caches.Empty() {
+		return
+	}
+	if !l.placesCaches() || len(home) != 1 {
+		p.Caches = topology.CacheSet{}
+		return
+	}
+	open := 0
+	l.eachCache(home[0], p.Caches, func(k *cache) { open += l.openIn(k) })
+	if open < w.vcpus || !p.Caches.SubsetOf(l.nodes[home[0]].llcs) {
+		p.Caches = w.cachesFor(l, home)
+	}
+}
