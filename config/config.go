@@ -107,6 +107,9 @@ type Config struct {
 	// IRQ is what is done about the interrupts of NICs and NVMe drives; "" is report in
 	// observe mode and off in enforce mode.
 	IRQ control.InterruptMode `yaml:"irq"`
+	// Caches is what is done with the last-level caches of a node for shared work. report, because
+	// keeping work in few caches helps work whose threads exchange data and may slow down other work.
+	Caches plan.CacheMode `yaml:"caches"`
 	// DedicatedSwap: dedicated work may swap. On, because work that may not is killed when memory is
 	// short.
 	DedicatedSwap bool `yaml:"dedicated_swap"`
@@ -511,6 +514,7 @@ func New() Config {
 	c.Threads.Divide = true
 	c.Share = newShare()
 	c.IRQQueues = irq.KeepQueues
+	c.Caches = plan.CachesReport
 	c.DedicatedSwap = true
 	c.Recognise = control.RecogniseSuggest
 	c.Near.Learn, c.Near.Follow = true, true
@@ -607,6 +611,7 @@ func (c *Config) policy() plan.Policy {
 		ReservedMemory: c.Reserve.Memory.KiB(),
 		Overcommit:     c.Policy.Overcommit,
 		Packing:        c.Policy.Packing,
+		Caches:         c.Caches,
 
 		MemoryOvercommit: c.Policy.MemoryOvercommit,
 	}

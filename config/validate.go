@@ -71,6 +71,7 @@ func (c *Config) Validate() error {
 		oneOf("policy.packing", c.Policy.Packing, plan.Adaptive, plan.Pack, plan.Spread),
 		oneOf("irq", cmp.Or(c.IRQ, control.InterruptsOff),
 			control.InterruptsOff, control.InterruptsReport, control.InterruptsPlace),
+		oneOf("caches", c.Caches, plan.CachesOff, plan.CachesReport, plan.CachesPlace),
 		oneOf("irq_queues", c.IRQQueues, irq.KeepQueues, irq.MatchQueues),
 		oneOf("recognise", c.Recognise, control.RecogniseOff, control.RecogniseSuggest, control.RecogniseApply),
 		oneOf("libvirt.manage", c.Libvirt.Manage, NoGuests, MarkedGuests, NovaGuests, AllGuests),

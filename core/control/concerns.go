@@ -4,11 +4,13 @@ import (
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/concern/caches"
 	"github.com/homenode/homenode/core/control/concern/interrupts"
+	"github.com/homenode/homenode/core/control/concern/llc"
 	"github.com/homenode/homenode/core/control/concern/nextstart"
 	"github.com/homenode/homenode/core/control/concern/scheduler"
 	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/concern/swap"
 	"github.com/homenode/homenode/core/control/concern/threads"
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -22,6 +24,7 @@ type (
 	schedulerConcern  = scheduler.Concern
 	threadsConcern    = threads.Concern
 	interruptsConcern = interrupts.Concern
+	llcConcern        = llc.Concern
 )
 
 // Concerns is what the concerns remember. A checkpoint has their fields among those of State.
@@ -31,6 +34,7 @@ type Concerns struct {
 	schedulerConcern
 	threadsConcern
 	interruptsConcern
+	llcConcern
 }
 
 // concerns returns all of them in the order in which they decide. A later one sees what earlier ones
@@ -43,6 +47,7 @@ func (s *State) concerns() []concern.Concern {
 		s.scheduler(),
 		caches.Bound{Concern: &c.cachesConcern, Batch: batch},
 		nextstart.Concern{},
+		llc.Bound{Concern: &c.llcConcern, Mode: s.Settings.Policy.Caches},
 		threads.Bound{Concern: &c.threadsConcern, Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample}, Batch: batch, Switched: s.trialBalances()},
 		s.interrupts(),
 		swap.Concern{Never: s.Settings.NeverSwap},
@@ -161,7 +166,7 @@ type ConcernAttention struct {
 func (v *View) attend() ConcernAttention {
 	return ConcernAttention{
 		Divided: v.Divided,
-		Waits:   v.Settings.Share.MaxWait > 0 && v.Sharing.On,
+		Waits:   v.Settings.Share.MaxWait > 0 && v.Sharing.On || v.Settings.Policy.Caches == plan.CachesPlace,
 		Watched: v.Sharing.Watched,
 	}
 }
@@ -173,7 +178,10 @@ var toldOf = []string{sharing.ToldFrozen}
 func (s *Settings) readsThreads() bool { return s.Divide }
 
 // forgetGone has the concerns forget workloads that are gone.
-func (s *State) forgetGone(gone func(workload.ID) bool) { s.threadsConcern.Forget(gone) }
+func (s *State) forgetGone(gone func(workload.ID) bool) {
+	s.threadsConcern.Forget(gone)
+	s.llcConcern.Forget(gone)
+}
 
 // Names that callers of control use for what concerns have.
 type (

@@ -66,6 +66,7 @@ func (s *State) reconcile() {
 		d := c.Decide(sc)
 		desired[i] = wantedOf(&d)
 		s.plan(d.Settings)
+		d.Amend(&s.Plan)
 	}
 	if s.acts() {
 		s.restoreUndesired(all, desired)

@@ -90,6 +90,7 @@ func (s *State) decide() {
 		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil
 	}
 	out.Plan.Steps = s.SharedSteps() // a reader keeps them
+	out.Plan.Placements = s.Plan.Placements
 	s.wide = nil
 	for i := range s.Plan.Placements {
 		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.readsThreads() {

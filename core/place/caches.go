@@ -247,7 +247,7 @@ func (w *want) cachesFor(l *Ledger, home []int) topology.CacheSet {
 		load := c.shared.vcpus() + wide*float64(open)
 		rooms = append(rooms, CacheRoom{ID: c.id, CPUs: open, Room: l.overcommit()*float64(open) - load})
 	}
-	in := ChooseCaches(rooms, w.vcpus)
+	in := ChooseCaches(rooms, w.vcpus, float64(w.vcpus))
 	if in.Equal(n.llcs) {
 		return topology.CacheSet{}
 	}
@@ -261,10 +261,11 @@ type CacheRoom struct {
 	Room float64 // vCPUs, or CPUs, that it has left for such work
 }
 
-// ChooseCaches returns the fewest caches that have room for so many vCPUs and as many CPUs, those
-// with most room first and of equal ones the lowest; none where all together have not.
-func ChooseCaches(rooms []CacheRoom, vcpus int) (in topology.CacheSet) {
-	left, cpus := float64(vcpus), 0
+// ChooseCaches returns the fewest caches that have room for work which wants so many CPUs to run on and
+// keeps busy of them busy: those with most room first and of equal ones the lowest; none where all
+// together have not.
+func ChooseCaches(rooms []CacheRoom, vcpus int, busy float64) (in topology.CacheSet) {
+	left, cpus := busy, 0
 	taken := make([]bool, len(rooms))
 	for left > tiny || cpus < vcpus {
 		best := -1

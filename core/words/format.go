@@ -21,6 +21,7 @@ import (
 //	{size} {bytes}    memory in KiB, in bytes
 //	{gbs}             bandwidth of memory in MiB/s, as GB/s
 //	{nodes} {cpus}    set with its noun: node 0, CPUs 0-3
+//	{caches}          likewise: cache 3, caches 2-3
 //	{for}             duration in ns, rounded
 //	{seconds}         duration in ns, in seconds
 //	{q}               quoted text

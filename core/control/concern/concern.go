@@ -13,6 +13,7 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -55,6 +56,38 @@ type Desired struct {
 	Settings []Desire
 	// Leave has workloads whose settings stay for now, such as those that no scan has seen.
 	Leave map[workload.ID]bool
+	// Caches is the last-level caches that shared work is kept in from now on. It becomes part of its home.
+	Caches map[workload.ID]Kept
+	// Why has a sentence for the decision on a workload, after those of its home.
+	Why map[workload.ID]words.Reason
+}
+
+// Kept is the caches of its home that a workload is kept in; none for all of it.
+type Kept struct {
+	Caches topology.CacheSet
+	CPUs   topology.CPUSet // that it may use there
+}
+
+// Amend makes the caches part of the homes of a plan, and adds the sentences to its decisions.
+func (d *Desired) Amend(p *plan.Plan) {
+	if len(d.Caches) > 0 {
+		p.Placements = slices.Clone(p.Placements) // a reader has the others
+		for i := range p.Placements {
+			home := &p.Placements[i]
+			if to, ok := d.Caches[home.Workload]; ok {
+				home.Caches, home.CPUs = to.Caches, to.CPUs
+			}
+		}
+	}
+	if len(d.Why) == 0 {
+		return
+	}
+	for i := range p.Report.Decisions {
+		of := &p.Report.Decisions[i]
+		if why, ok := d.Why[of.Workload]; ok {
+			of.Reasons = append(slices.Clip(of.Reasons), why)
+		}
+	}
 }
 
 // Desire is one setting that should stand.

@@ -1,0 +1,206 @@
+package llc
+
+import (
+	"testing"
+	"time"
+
+	"github.com/homenode/homenode/core/control/concern"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/plan/plantest"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// host is a scene that scans follow one another on.
+type host struct {
+	t       *testing.T
+	concern Concern
+	mode    plan.CacheMode
+	at      time.Time
+	scene   *concern.Scene
+}
+
+// loop answers that nothing is held.
+type loop struct{ concern.Loop }
+
+func (loop) Held(workload.ID) bool { return false }
+
+// on is a host with shared work of so many vCPUs each, on node 0 with four caches of four CPUs.
+func on(t *testing.T, mode plan.CacheMode, vcpus ...int) *host {
+	h := &host{t: t, mode: mode, at: time.Unix(1_000_000, 0)}
+	machine := plantest.Draw("0 0-15 8G 10 llc=4\n")
+	h.scene = &concern.Scene{
+		Snapshot: &workload.Snapshot{Host: machine}, Plan: &plan.Plan{}, Policy: &plan.Policy{Caches: mode}, Loop: loop{},
+	}
+	for i, n := range vcpus {
+		id := workload.ID(rune('a' + i))
+		h.scene.Plan.Placements = append(h.scene.Plan.Placements, plan.Placement{
+			Workload: id, Class: workload.Shared, VCPUs: n, Home: topology.Nodes(0), CPUs: machine.Online,
+		})
+		h.scene.Subjects = append(h.scene.Subjects, &place.Subject{
+			Spec: workload.Spec{ID: id, Class: workload.Shared}, Observation: workload.Observation{ID: id, CPUs: machine.Online},
+		})
+	}
+	return h
+}
+
+// scan passes time and decides; what is decided holds from then on.
+func (h *host) scan(pass time.Duration) concern.Desired {
+	h.at = h.at.Add(pass)
+	h.scene.Began = h.at
+	out := Bound{Concern: &h.concern, Mode: h.mode}.Decide(h.scene)
+	for i := range h.scene.Plan.Placements {
+		p := &h.scene.Plan.Placements[i]
+		if to, ok := out.Caches[p.Workload]; ok {
+			p.Caches, p.CPUs = to.Caches, to.CPUs
+		}
+	}
+	return out
+}
+
+func (h *host) uses(i int, cpus, waited float64) {
+	o := &h.scene.Subjects[i].Observation
+	o.CPUUse, o.Waited, o.WaitedFrom = cpus, waited, workload.PSI
+}
+
+func (h *host) in(i int, want string) {
+	h.t.Helper()
+	if got := h.scene.Plan.Placements[i].Caches.String(); got != want {
+		h.t.Errorf("%s is in caches %q, want %q", h.scene.Plan.Placements[i].Workload, got, want)
+	}
+}
+
+func code(t *testing.T, out concern.Desired, id workload.ID, want words.Code) {
+	t.Helper()
+	if got := out.Why[id].Code; got != want {
+		t.Errorf("%s: %s, want %s", id, got, want)
+	}
+}
+
+// TestNarrows: calm work gets the fewest caches with room, each its own while there are enough.
+func TestNarrows(t *testing.T) {
+	h := on(t, plan.CachesPlace, 4, 3, 6)
+	for i := range 3 {
+		h.uses(i, 1, 0)
+	}
+	code(t, h.scan(0), "a", words.CacheSoon)
+	h.in(0, "")
+	out := h.scan(calmFor)
+	code(t, out, "a", words.CacheChosen)
+	if len(out.Settings) != 3 || out.Settings[0].Step.Kind != plan.SetCPUs {
+		t.Errorf("%d settings, want 3 CPU sets: %+v", len(out.Settings), out.Settings)
+	}
+	h.in(2, "0-1") // the widest first
+	h.in(0, "2")
+	h.in(1, "3")
+	code(t, h.scan(time.Second), "a", words.CacheKept)
+}
+
+// TestReports: in mode report the decision names what it would do, and nothing changes.
+func TestReports(t *testing.T) {
+	for _, mode := range []plan.CacheMode{plan.CachesReport, ""} {
+		h := on(t, mode, 4)
+		h.uses(0, 1, 0)
+		h.scan(0)
+		out := h.scan(calmFor)
+		code(t, out, "a", words.CacheWould)
+		if len(out.Settings) > 0 || len(out.Caches) > 0 {
+			t.Errorf("mode %q changes %+v", mode, out)
+		}
+	}
+	h := on(t, plan.CachesOff, 4)
+	if out := h.scan(calmFor); len(out.Why) > 0 {
+		t.Errorf("mode off has to say %v", out.Why)
+	}
+}
+
+// TestWidens: work that waits, or fills its CPUs, gets all of its node at once while CPUs idle there,
+// and its caches back only after it was calm for longer each time; then it stays wide.
+func TestWidens(t *testing.T) {
+	h := on(t, plan.CachesPlace, 4)
+	h.uses(0, 1, 0)
+	h.scan(0)
+	h.scan(calmFor)
+	h.in(0, "0")
+	for times := 1; times <= oftenIs; times++ {
+		if times%2 == 1 {
+			h.uses(0, 2, 0.2)
+		} else {
+			h.uses(0, 3.9, 0)
+		}
+		out := h.scan(time.Second)
+		code(t, out, "a", words.CacheWidened)
+		if len(out.Settings) != 1 || out.Settings[0].Step.To != "0-15" {
+			t.Errorf("widened by %+v", out.Settings)
+		}
+		h.in(0, "")
+		h.uses(0, 1, 0)
+		for range 60 { // its peak fades
+			h.scan(0)
+		}
+		if times == oftenIs {
+			break
+		}
+		h.scan(calmFor<<times - time.Second)
+		h.in(0, "")
+		h.scan(time.Second)
+		h.in(0, "0")
+	}
+	code(t, h.scan(40*time.Minute), "a", words.CacheBursts)
+	h.in(0, "")
+	h.scan(remembered)
+	h.in(0, "0")
+}
+
+// TestStaysWhereWideningHelpsNothing: no CPU idles elsewhere on the node.
+func TestStaysWhereWideningHelpsNothing(t *testing.T) {
+	h := on(t, plan.CachesPlace, 4, 4, 4, 4)
+	for i := range 4 {
+		h.uses(i, 1, 0)
+	}
+	h.scan(0)
+	h.scan(calmFor)
+	for i := range 4 {
+		h.uses(i, 4, 0.3)
+	}
+	code(t, h.scan(time.Second), "a", words.CacheNodeBusy)
+	h.in(0, "0")
+}
+
+// TestNoneOverfull: six services of two vCPUs on four caches: no cache gets more than its CPUs.
+func TestNoneOverfull(t *testing.T) {
+	h := on(t, plan.CachesPlace, 2, 2, 2, 2, 2, 2)
+	for i := range 6 {
+		h.uses(i, 1.9, 0)
+	}
+	h.scan(0)
+	h.scan(calmFor)
+	busy := map[topology.CacheID]float64{}
+	for i := range h.scene.Plan.Placements {
+		in := h.scene.Plan.Placements[i].Caches
+		if in.Empty() || in.Len() > 2 {
+			t.Errorf("service %d is in caches %v", i, in)
+		}
+		for id := range in.All() {
+			busy[id] += 1.9 / float64(in.Len())
+		}
+	}
+	for id := range topology.CacheID(4) {
+		if use := busy[id]; use > 4 || use == 0 {
+			t.Errorf("cache %d has %.1f CPUs of work on 4", id, use)
+		}
+	}
+}
+
+// TestOneCacheANode: nothing is decided where caches do not divide the node.
+func TestOneCacheANode(t *testing.T) {
+	h := on(t, plan.CachesPlace, 2)
+	h.scene.Snapshot.Host = plantest.Draw("0 0-15 8G 10\n")
+	h.scan(0)
+	out := h.scan(calmFor)
+	if len(out.Why) > 0 || len(out.Settings) > 0 {
+		t.Errorf("%+v", out)
+	}
+}
