@@ -137,16 +137,15 @@ func (t *T) kernelKnown(states ...string) {
 	}
 }
 
-// homenodeCachesUndo: shared work that fits a cache keeps all CPUs of its home by default, for homenode
-// only reports on caches then. Undo restores every setting.
+// homenodeCachesUndo: where homenode is to report alone, shared work that fits a cache keeps all CPUs of its
+// home. Where it is to place, work of several processes lives in one cache, and one process is left to the
+// kernel if that keeps it in one. Undo restores every setting.
 func homenodeCachesUndo(t *T) {
 	ws := t.startWalkers(cgroupRoot,
 		walkerSpec{name: "db", slot: 0, mib: 48, threads: 2, place: "interleave", unbind: true},
-		walkerSpec{name: "cache", slot: 1, mib: 32, threads: 2, place: "interleave"},
-		walkerSpec{name: "web", slot: 2, mib: 24, threads: 1, place: "bind:1", unbind: true},
-		walkerSpec{name: "p1", slot: 3, mib: 24, threads: 1, place: "interleave", unbind: true, plain: true})
+		walkerSpec{name: "web", slot: 1, mib: 24, threads: 1, place: "bind:1", unbind: true})
 	before := takeSnapshot(ws)
-	d := t.startDaemon(daemonOptions{mode: "enforce"})
+	d := t.startDaemon(daemonOptions{mode: "enforce", extra: "caches: report\n"})
 	homes := t.awaitHome(settleLimit, ws)
 	warm(5 * time.Second)
 	for _, w := range ws {
@@ -159,6 +158,40 @@ func homenodeCachesUndo(t *T) {
 	}
 	t.undoneAll()
 	t.same("after undo --all", before, takeSnapshot(ws), all)
+	t.stop(d)
+
+	if _, err := os.Stat(llcSwitch); err == nil {
+		t.Defer(func() { writeText(llcSwitch, "1") })
+		t.write(llcSwitch, "0")
+	}
+	d = t.startDaemon(daemonOptions{mode: "enforce", extra: "caches: place\n"})
+	t.must(homenode("resume", "--all"), exitOK)
+	t.until(settleLimit, 2*time.Second, "both live in one cache", func() (bool, string) {
+		var wide []string
+		for _, w := range ws {
+			if in := t.cachesOf(w); in != 1 {
+				wide = append(wide, fmt.Sprintf("%s may use %d caches", w.name, in))
+			}
+		}
+		return len(wide) == 0, strings.Join(wide, "; ")
+	})
+	t.undoneAll()
+	t.same("after undo --all with caches: place", before, takeSnapshot(ws), all)
 	t.alive(d)
 	t.walking(ws)
+}
+
+// cachesOf returns the number of caches with CPUs that the threads of a walker may use.
+func (t *T) cachesOf(w *walker) int {
+	var cpus set
+	for _, may := range allowed(w.pid) {
+		cpus |= may
+	}
+	in := 0
+	for _, cache := range t.caches() {
+		if cpus&cache != 0 {
+			in++
+		}
+	}
+	return in
 }
