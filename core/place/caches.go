@@ -142,8 +142,25 @@ func (l *Ledger) cachesOn(home []int) (all topology.CacheSet, divided bool) {
 // findCaches notes which caches each node has, and which nodes they divide (topology.CachesOn).
 func (l *Ledger) findCaches(nodeOf []int32) {
 	h := l.host
-	last, count := filled(len(l.nodes), -1), make([]int, len(l.nodes))
-	several := make([]bool, len(l.nodes))
+	last, count, most := filled(len(l.nodes), -1), make([]int, len(l.nodes)), 0
+	each := func(i int, yield func(n int32)) { // the nodes of cache i
+		for cpu := range h.LLCs[i].CPUs.All() {
+			if int(cpu) >= len(nodeOf) || nodeOf[cpu] < 0 || last[nodeOf[cpu]] == int32(i) {
+				continue
+			}
+			last[nodeOf[cpu]] = int32(i)
+			yield(nodeOf[cpu])
+		}
+	}
+	for i := range h.LLCs {
+		each(i, func(n int32) {
+			count[n]++
+			most = max(most, count[n])
+		})
+	}
+	if most < 2 {
+		return
+	}
 	coreOf := filled(len(nodeOf), -1)
 	for i := range h.Cores {
 		for cpu := range h.Cores[i].CPUs.All() {
@@ -152,32 +169,17 @@ func (l *Ledger) findCaches(nodeOf []int32) {
 			}
 		}
 	}
+	for i := range last {
+		last[i] = -1
+	}
 	for i := range h.LLCs {
 		serves := l.serves(&h.LLCs[i], coreOf)
-		for cpu := range h.LLCs[i].CPUs.All() {
-			if int(cpu) >= len(nodeOf) || nodeOf[cpu] < 0 {
-				continue
-			}
-			if n := nodeOf[cpu]; last[n] != int32(i) {
-				last[n] = int32(i)
-				count[n]++
-				several[n] = several[n] || serves
-				l.divided = l.divided || count[n] > 1 && several[n]
-			}
-		}
-	}
-	if !l.divided {
-		return
-	}
-	for i := range l.nodes {
-		l.nodes[i].divided = count[i] > 1 && several[i]
-	}
-	for i := range h.LLCs {
-		for cpu := range h.LLCs[i].CPUs.All() {
-			if int(cpu) < len(nodeOf) && nodeOf[cpu] >= 0 && !l.nodes[nodeOf[cpu]].llcs.Has(h.LLCs[i].ID) {
-				l.nodes[nodeOf[cpu]].llcs.Add(h.LLCs[i].ID)
-			}
-		}
+		each(i, func(n int32) {
+			x := &l.nodes[n]
+			x.llcs.Add(h.LLCs[i].ID)
+			x.divided = x.divided || count[n] > 1 && serves
+			l.divided = l.divided || x.divided
+		})
 	}
 }
 

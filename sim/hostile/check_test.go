@@ -14,6 +14,47 @@ import (
 func (g *game) check() {
 	g.originals()
 	g.overlaps()
+	g.caches()
+}
+
+// caches: no work is confined more tightly than it runs. What the newest scan saw waiting, or filling the
+// CPUs that it is kept on, is not kept in caches while a CPU idles elsewhere on its node, however
+// the use of all other work there is divided.
+func (g *game) caches() {
+	s := g.state
+	if s.Seen == 0 || s.Seen == g.confined || !s.Halted.None() {
+		return
+	}
+	g.confined = s.Seen
+	h := s.Snapshot.Host
+	for i := range s.Plan.Placements {
+		p := &s.Plan.Placements[i]
+		o := s.Observation(p.Workload)
+		if p.Caches.Empty() || p.Class != workload.Shared || o == nil || s.Holds.Has(p.Workload) {
+			continue
+		}
+		g.tally.Kept++
+		leftAlone := func(d plan.Decision) bool { return d.Workload == p.Workload && d.Outcome == plan.LeftAlone }
+		if slices.ContainsFunc(s.Plan.Report.Decisions, leftAlone) {
+			continue
+		}
+		idle := float64(h.Node(p.Home.Min()).CPUs.Intersect(h.Online).Intersect(h.Allowed).Minus(p.CPUs).Len())
+		for k := range s.Plan.Placements {
+			switch x := &s.Plan.Placements[k]; {
+			case x.Class == workload.Dedicated:
+				idle -= float64(x.CPUs.Union(x.Idle).Overlap(h.Node(p.Home.Min()).CPUs))
+			case x.Class == workload.Shared && x.Workload != p.Workload && x.Home.Intersects(p.Home):
+				if y := s.Observation(x.Workload); y != nil {
+					idle -= y.CPUUse
+				}
+			}
+		}
+		waits := o.Waited >= 0.1 || o.CPUUse >= float64(p.CPUs.Len())
+		if waits && idle >= 1 {
+			g.sayPlacements(s.Plan.Placements)
+			fail("%.60q waits %.0f %% of its time and keeps %.1f CPUs busy in caches %s (CPUs %s), while %.1f CPUs idle on node %s", p.Workload, 100*o.Waited, o.CPUUse, p.Caches, p.CPUs, idle, p.Home)
+		}
+	}
 }
 
 // originals: whatever homenode changed and still stands has its original on disk.

@@ -32,6 +32,8 @@ type Tally struct {
 	// Locks that processes took, writes that blocked all others because of that, writes that the
 	// driver refused, owners with many UIDs.
 	Locks, Blocked, Refused, Owners int
+	// Work that a scan left in few caches of its node.
+	Kept int
 }
 
 // Add adds another run.
@@ -101,6 +103,7 @@ type game struct {
 	asked     map[uint64]string
 	undone    map[uint64]*control.Undone
 	poison    workload.ID // the engine panics on it
+	confined  uint64      // the newest scan of which the caches were checked
 	partition uint64      // the newest scan when the partition was set last
 	peaceful  bool        // calm: nothing fails
 	blocker   *call       // a write of memory nodes in which the kernel waits for a process, and all other writes of cpusets for it; it is among hung
@@ -139,6 +142,7 @@ func (g *game) start() {
 			{Match: slice + "/w*", Tier: workload.Online}},
 		Share:      share.DefaultSettings(),
 		Interrupts: control.InterruptsPlace, Surveys: []control.SurveyKind{control.Managers, control.Interrupts}}
+	settings.Policy.Caches = plan.CachesPlace
 	settings.Share.Scheduler, settings.Share.Probation = true, 20*time.Second
 	settings.Base.Cache = share.CacheLimit{Cache: 30}
 	settings.Balance.Enabled, settings.Share.On, settings.Share.Freeze = true, g.shares, g.shares

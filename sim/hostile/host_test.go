@@ -101,7 +101,11 @@ type host struct {
 }
 
 func newHost(r *rand.Rand) *host {
-	text := []string{"node:2 core:4 pu:2", "node:2 core:8 pu:1", "node:4 core:4 pu:2"}[r.IntN(3)]
+	shapes := []string{"node:2 core:4 pu:2", "node:2 core:8 pu:1", "node:4 core:4 pu:2"}
+	if r.IntN(2) == 0 { // with several last-level caches a node
+		shapes = []string{"node:2 llc:2 core:2 pu:2", "node:2 llc:4 core:2 pu:1", "node:4 llc:2 core:2 pu:2"}
+	}
+	text := shapes[r.IntN(3)]
 	top, err := topology.FromSynthetic(text)
 	if err != nil {
 		panic(err)
@@ -428,7 +432,7 @@ func (h *host) snapshot(gave func(workload.ID) []topology.CPUSet) (workload.Snap
 			}
 		}
 		procs := h.processes(j.id)
-		o := workload.Observation{ID: j.id, Name: j.name, Kind: j.kind, CPUUse: j.use, Memory: slices.Clone(j.mem), UID: j.uid, Owner: j.owner, Waited: j.waits,
+		o := workload.Observation{ID: j.id, Name: j.name, Kind: j.kind, CPUUse: j.use, Memory: slices.Clone(j.mem), UID: j.uid, Owner: j.owner, Waited: j.waits, WaitedFrom: workload.PSI,
 			CPUs: top.Allowed, Mems: top.AllowedMems}
 		for _, p := range procs {
 			o.Processes = append(o.Processes, p.Process)
