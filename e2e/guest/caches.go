@@ -137,15 +137,19 @@ func (t *T) kernelKnown(states ...string) {
 	}
 }
 
-// homenodeCachesUndo: where homenode is to report alone, shared work that fits a cache keeps all CPUs of its
-// home. Where it is to place, work of several processes lives in one cache, and one process is left to the
-// kernel if that keeps it in one. Undo restores every setting.
-func homenodeCachesUndo(t *T) {
+// twoInNode starts two walkers that each fit a cache, and returns them with their settings.
+func (t *T) twoInNode() ([]*walker, snapshot) {
 	ws := t.startWalkers(cgroupRoot,
 		walkerSpec{name: "db", slot: 0, mib: 48, threads: 2, place: "interleave", unbind: true},
 		walkerSpec{name: "web", slot: 1, mib: 24, threads: 1, place: "bind:1", unbind: true})
-	before := takeSnapshot(ws)
-	d := t.startDaemon(daemonOptions{mode: "enforce", extra: "caches: report\n"})
+	return ws, takeSnapshot(ws)
+}
+
+// homenodeCachesUndo: where homenode is to report alone, which it is by default, shared work that fits a
+// cache keeps all CPUs of its home. Undo restores every setting.
+func homenodeCachesUndo(t *T) {
+	ws, before := t.twoInNode()
+	d := t.startDaemon(daemonOptions{mode: "enforce"})
 	homes := t.awaitHome(settleLimit, ws)
 	warm(5 * time.Second)
 	for _, w := range ws {
@@ -158,14 +162,19 @@ func homenodeCachesUndo(t *T) {
 	}
 	t.undoneAll()
 	t.same("after undo --all", before, takeSnapshot(ws), all)
-	t.stop(d)
+	t.alive(d)
+	t.walking(ws)
+}
 
+// homenodeCachesPlace: with caches: place shared work lives in one cache where the kernel keeps it in none.
+// Undo restores every setting.
+func homenodeCachesPlace(t *T) {
 	if _, err := os.Stat(llcSwitch); err == nil {
 		t.Defer(func() { writeText(llcSwitch, "1") })
 		t.write(llcSwitch, "0")
 	}
-	d = t.startDaemon(daemonOptions{mode: "enforce", extra: "caches: place\n"})
-	t.must(homenode("resume", "--all"), exitOK)
+	ws, before := t.twoInNode()
+	d := t.startDaemon(daemonOptions{mode: "enforce", extra: "caches: place\n"})
 	t.until(settleLimit, 2*time.Second, "both live in one cache", func() (bool, string) {
 		var wide []string
 		for _, w := range ws {
@@ -176,7 +185,7 @@ func homenodeCachesUndo(t *T) {
 		return len(wide) == 0, strings.Join(wide, "; ")
 	})
 	t.undoneAll()
-	t.same("after undo --all with caches: place", before, takeSnapshot(ws), all)
+	t.same("after undo --all", before, takeSnapshot(ws), all)
 	t.alive(d)
 	t.walking(ws)
 }
