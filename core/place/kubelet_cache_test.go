@@ -8,10 +8,10 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestPartialCache is kubernetes#137315: of two caches one has room for all of the work, on whole and half
+// TestKubeletPackingBug is kubernetes#137315: of two caches one has room for all of the work, on whole and half
 // cores together. The kubelet with prefer-align-cpus-by-uncorecache counts cores, not CPUs, and takes CPUs of
 // both caches. Siblings are 8 apart; the first cache has cores 0 to 3, the second 4 to 7.
-func TestPartialCache(t *testing.T) {
+func TestKubeletPackingBug(t *testing.T) {
 	const oneNode = `
 		0  0-7|8-15   64G 10 llc=4
 	`

@@ -24,5 +24,6 @@ var (
 	CacheNodeBusy = says("cache-node-busy", "It is kept in {caches} and waits {%} of its time; only {.1f} CPUs idle elsewhere on the node, so a wider CPU set would not help.")
 	CacheSoon     = says("cache-soon", "It may use all caches of its node until it has been calm for {for}.")
 	CacheBursts   = says("cache-bursts", "It may use all caches of its node: it was widened {times} within {for}, so it bursts too often for fewer.")
+	CacheKernel   = says("cache-kernel", "It may use all caches of its node: it is one process, and the kernel keeps its threads in one cache ({}).")
 	CacheNoRoom   = says("cache-no-room", "It may use all caches of its node: no part of them has room for {n CPU}.")
 )

@@ -137,15 +137,18 @@ func (t *T) kernelKnown(states ...string) {
 	}
 }
 
-// homenodeCachesUndo: shared work that fits a cache keeps all CPUs of its home by default, for homenode
-// only reports on caches then. Undo restores every setting.
-func homenodeCachesUndo(t *T) {
+// twoInNode starts two walkers that each fit a cache, and returns them with their settings.
+func (t *T) twoInNode() ([]*walker, snapshot) {
 	ws := t.startWalkers(cgroupRoot,
 		walkerSpec{name: "db", slot: 0, mib: 48, threads: 2, place: "interleave", unbind: true},
-		walkerSpec{name: "cache", slot: 1, mib: 32, threads: 2, place: "interleave"},
-		walkerSpec{name: "web", slot: 2, mib: 24, threads: 1, place: "bind:1", unbind: true},
-		walkerSpec{name: "p1", slot: 3, mib: 24, threads: 1, place: "interleave", unbind: true, plain: true})
-	before := takeSnapshot(ws)
+		walkerSpec{name: "web", slot: 1, mib: 24, threads: 1, place: "bind:1", unbind: true})
+	return ws, takeSnapshot(ws)
+}
+
+// homenodeCachesUndo: where homenode is to report alone, which it is by default, shared work that fits a
+// cache keeps all CPUs of its home. Undo restores every setting.
+func homenodeCachesUndo(t *T) {
+	ws, before := t.twoInNode()
 	d := t.startDaemon(daemonOptions{mode: "enforce"})
 	homes := t.awaitHome(settleLimit, ws)
 	warm(5 * time.Second)
@@ -161,4 +164,43 @@ func homenodeCachesUndo(t *T) {
 	t.same("after undo --all", before, takeSnapshot(ws), all)
 	t.alive(d)
 	t.walking(ws)
+}
+
+// homenodeCachesPlace: with caches: place shared work lives in one cache where the kernel keeps it in none.
+// Undo restores every setting.
+func homenodeCachesPlace(t *T) {
+	if _, err := os.Stat(llcSwitch); err == nil {
+		t.Defer(func() { writeText(llcSwitch, "1") })
+		t.write(llcSwitch, "0")
+	}
+	ws, before := t.twoInNode()
+	d := t.startDaemon(daemonOptions{mode: "enforce", extra: "caches: place\n"})
+	t.until(settleLimit, 2*time.Second, "both live in one cache", func() (bool, string) {
+		var wide []string
+		for _, w := range ws {
+			if in := t.cachesOf(w); in != 1 {
+				wide = append(wide, fmt.Sprintf("%s may use %d caches", w.name, in))
+			}
+		}
+		return len(wide) == 0, strings.Join(wide, "; ")
+	})
+	t.undoneAll()
+	t.same("after undo --all", before, takeSnapshot(ws), all)
+	t.alive(d)
+	t.walking(ws)
+}
+
+// cachesOf returns the number of caches with CPUs that the threads of a walker may use.
+func (t *T) cachesOf(w *walker) int {
+	var cpus set
+	for _, may := range allowed(w.pid) {
+		cpus |= may
+	}
+	in := 0
+	for _, cache := range t.caches() {
+		if cpus&cache != 0 {
+			in++
+		}
+	}
+	return in
 }

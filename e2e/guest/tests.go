@@ -40,6 +40,7 @@ var tests = map[string]func(*T){
 	"kernel.caches":          kernelCaches,
 	"homenode.caches":        homenodeCaches,
 	"homenode.caches-undo":   homenodeCachesUndo,
+	"homenode.caches-place":  homenodeCachesPlace,
 	"homenode.numactl":       homenodeNumactl,
 	"homenode.load-shift":    homenodeLoadShift,
 	"homenode.shield":        homenodeShield,

@@ -15,5 +15,6 @@ func init() {
 	Tests = append(Tests,
 		Test{Name: "kernel.caches", Shapes: only, Limit: 60 * time.Second},
 		Test{Name: "homenode.caches", Shapes: only, Limit: 240 * time.Second, Homenode: true},
-		Test{Name: "homenode.caches-undo", Shapes: only, Limit: 300 * time.Second, Homenode: true})
+		Test{Name: "homenode.caches-undo", Shapes: only, Limit: 300 * time.Second, Homenode: true},
+		Test{Name: "homenode.caches-place", Shapes: only, Limit: 300 * time.Second, Homenode: true, Slow: true})
 }

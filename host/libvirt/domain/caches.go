@@ -11,7 +11,9 @@ import (
 // withCaches divides sockets into a die for each last-level cache of the host that the vCPUs are pinned to,
 // so that the guest's scheduler keeps work together where the caches are: QEMU gives each die a level 3
 // cache (target/i386/cpu.c, share_level). It does so where every cache has the same number of vCPUs, in
-// order: a topology has dies of one size. QEMU's Arm machine has no dies; it gets a socket for each.
+// order: a topology has dies of one size. Two machines get a socket for each cache: Arm's, which has no dies,
+// and emulated ones, for there QEMU 10.0.2 aborts when a guest with dies reads CPUID 1FH past its last level
+// (encode_topo_cpuid1f; Linux 7.3 does).
 func (t guestTopology) withCaches(h *topology.Host, pins []topology.CPUSet, m Machine) guestTopology {
 	size := vcpusPerCache(h, pins)
 	socket := t.dies * t.cores * t.threads
@@ -19,7 +21,7 @@ func (t guestTopology) withCaches(h *topology.Host, pins []topology.CPUSet, m Ma
 		return t
 	}
 	dies := socket / size
-	if m.Arch == "aarch64" {
+	if m.Arch == "aarch64" || m.Emulated {
 		return guestTopology{t.sockets * dies, 1, size / t.threads, t.threads}
 	}
 	return guestTopology{t.sockets, dies, size / t.threads, t.threads}

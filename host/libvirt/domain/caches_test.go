@@ -59,12 +59,17 @@ func TestGuestSeesCaches(t *testing.T) {
 		{"two nodes, a cache of each", "x86_64", cores(4, 0, 16), "sockets='2' cores='4' threads='2'", passed},
 		{"two nodes, halves of two caches of each", "x86_64", cores(2, 0, 4, 16, 20), "sockets='2' dies='2' cores='2' threads='2'", emulated},
 		{"two nodes, half a cache of each", "x86_64", cores(2, 0, 16), "sockets='2' cores='2' threads='2'", emulated},
+		{"an emulated machine aborts with dies", "emulated", cores(4, 0, 4), "sockets='2' cores='4' threads='2'", ""},
 		{"Arm has no dies", "aarch64", cores(4, 0, 4), "sockets='2' cores='4' threads='2'", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			st := shape(t, epyc)
 			order := guest.Order{Name: "g", Flavor: guest.Flavor{Name: "f", Class: workload.Dedicated, VCPUs: len(c.pins), SMT: workload.SMTPrefer, Emulator: guest.Share, Queues: 1}}
-			d, err := New(st.Host, &order, dedicatedOn(c.pins...), Machine{Arch: c.arch})
+			m := Machine{Arch: c.arch}
+			if c.arch == "emulated" {
+				m = Machine{Arch: "x86_64", Emulated: true}
+			}
+			d, err := New(st.Host, &order, dedicatedOn(c.pins...), m)
 			if err != nil {
 				t.Fatal(err)
 			}

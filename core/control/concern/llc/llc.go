@@ -254,6 +254,14 @@ func (t *turn) widen(x *kept) {
 		}
 		return
 	}
+	if t.leftToKernel(x) {
+		x.node.spread(x.now, -o.CPUUse)
+		x.node.spread(topology.CacheSet{}, o.CPUUse)
+		x.now = topology.CacheSet{}
+		x.moved = true
+		x.why = words.Because(words.CacheKernel, t.Snapshot.CacheAware.From)
+		return
+	}
 	cpus := x.node.open(x.now)
 	idle := x.node.idle(x.now)
 	if cpus >= x.home.VCPUs && !waits(o, cpus) {
@@ -272,10 +280,34 @@ func (t *turn) widen(x *kept) {
 	x.now, x.moved = topology.CacheSet{}, true
 }
 
+// leftToKernel reports whether the kernel keeps the work in one cache itself (topology.CacheAware): it has one
+// process, no threads of the kernel serve it, and some cache of its node has as many CPUs as it needs. A
+// guest has such threads, and helpers of its own.
+func (t *turn) leftToKernel(x *kept) bool {
+	o := &x.Observation
+	if !t.Snapshot.CacheAware.Works() || len(o.Processes) != 1 || o.Vhost.Threads > 0 {
+		return false
+	}
+	if o.Kind != workload.InCgroup && o.Kind != workload.InProcess {
+		return false
+	}
+	need := max(float64(x.home.VCPUs), x.calm.Peak*headroom)
+	for k := range x.node.caches {
+		if float64(x.node.caches[k].open.Len()) >= need {
+			return true
+		}
+	}
+	return false
+}
+
 // ready reports whether work that may use all caches of its node was calm for long enough to be kept
 // in few.
 func (t *turn) ready(x *kept) bool {
 	if !x.now.Empty() || x.moved {
+		return false
+	}
+	if t.leftToKernel(x) {
+		x.why = words.Because(words.CacheKernel, t.Snapshot.CacheAware.From)
 		return false
 	}
 	if times := len(x.calm.Widened); times >= oftenIs {

@@ -204,3 +204,47 @@ func TestOneCacheANode(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 }
+
+// TestKernelKeepsProcesses: where the kernel keeps a process in one cache, work of one process that a cache
+// holds is left to it, also work that was kept before; what it cannot do is still done.
+func TestKernelKeepsProcesses(t *testing.T) {
+	on7 := topology.CacheAware{State: topology.CacheAwareOn, From: "here"}
+	for _, c := range []struct {
+		name   string
+		kernel topology.CacheAware
+		change func(*workload.Observation)
+		vcpus  int
+		in     string
+	}{
+		{"one process", on7, func(*workload.Observation) {}, 2, ""},
+		{"built in", topology.CacheAware{State: topology.CacheAwareBuiltIn}, func(*workload.Observation) {}, 2, ""},
+		{"switched off", topology.CacheAware{State: topology.CacheAwareOff}, func(*workload.Observation) {}, 2, "0"},
+		{"not known", topology.CacheAware{State: topology.CacheAwareUnknown}, func(*workload.Observation) {}, 2, "0"},
+		{"several processes", on7, func(o *workload.Observation) { o.Processes = append(o.Processes, workload.Process{PID: 9}) }, 2, "0"},
+		{"a guest", on7, func(o *workload.Observation) { o.Kind = "guest" }, 2, "0"},
+		{"vhost threads", on7, func(o *workload.Observation) { o.Vhost.Threads = 1 }, 2, "0"},
+		{"larger than a cache", on7, func(*workload.Observation) {}, 6, "0-1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := on(t, plan.CachesPlace, c.vcpus)
+			o := &h.scene.Subjects[0].Observation
+			o.Kind, o.Processes = workload.InCgroup, []workload.Process{{PID: 7}}
+			c.change(o)
+			h.uses(0, 0.5, 0)
+			h.scan(0)
+			h.scan(time.Minute)
+			first := h.scene.Plan.Placements[0].Caches
+			if first.Empty() && c.in != "" {
+				t.Fatal("it is kept in no cache where the kernel keeps nothing")
+			}
+			h.scene.Snapshot.CacheAware = c.kernel
+			out := h.scan(2 * time.Second)
+			h.in(0, c.in)
+			if c.in == "" {
+				code(t, out, o.ID, words.CacheKernel)
+				h.scan(time.Hour)
+				h.in(0, "")
+			}
+		})
+	}
+}
