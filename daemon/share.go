@@ -96,6 +96,7 @@ func (v *View) scheduler() *api.ShareScheduler {
 func (v *View) sharing() api.Sharing {
 	out := api.Sharing{Schema: "homenode-share/1", On: v.Sharing.On, Mode: v.Settings.Mode(), Target: v.Settings.Share.Target, Rest: v.Sharing.Rest.String(),
 		Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{}, Important: []api.ShareHarm{}, Signals: append([]workload.SourceStatus{}, v.Snapshot.Signals...)}
+	v.goals(&out)
 	for i := range v.Sharing.Nodes {
 		b := &v.Sharing.Nodes[i]
 		out.Nodes = append(out.Nodes, api.ShareNode{Node: b.Node, CPUs: b.CPUs, Given: b.Given.String(), Pool: b.Pool, Used: b.Used, Online: b.Online, System: b.System, Idle: b.Idle,
@@ -130,6 +131,37 @@ func (v *View) sharing() api.Sharing {
 		out.Important = append(out.Important, shareHarm(&harms[i]))
 	}
 	return out
+}
+
+// goals adds the latency goals and what they led to.
+func (v *View) goals(out *api.Sharing) {
+	g := v.Sharing.Goals
+	if g == nil {
+		return
+	}
+	use, pool, busy := g.Use, 0.0, 0.0
+	for i := range v.Sharing.Nodes {
+		n := &v.Sharing.Nodes[i]
+		pool += float64(n.Pool)
+		busy += n.Online + n.System + n.Used
+	}
+	out.Use, out.Next = &use, g.Next.String()
+	if pool > 0 {
+		busy /= pool
+		out.Busy = &busy
+	}
+	for i := range g.Goals {
+		x := &g.Goals[i]
+		w := api.ShareGoal{ID: x.Workload, Metric: x.Metric, Unit: x.Unit, Most: x.Most, State: x.State, Why: x.Why.String(), Limits: i == g.Worst}
+		if x.Known {
+			age := v.At.Sub(x.At).Seconds()
+			w.Value, w.Age = &x.Value, &age
+		}
+		if x.Why.None() {
+			w.Slack = &x.Slack
+		}
+		out.Goals = append(out.Goals, w)
+	}
 }
 
 // whyGrant is why a batch workload has what it has. What its memory traffic is matters to the order

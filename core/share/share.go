@@ -43,7 +43,12 @@ type Input struct {
 	Nodes []Node // rising by ID
 	Work  []Work // batch workloads, rising by ID
 	Settings
+	// Steered: latency goals have set the target, so that the CPUs kept idle follow from it.
+	Steered bool
 }
+
+// LeastOf returns the CPUs of a node that batch work may always keep busy.
+func (in *Input) LeastOf(n *Node) float64 { return leastOf(in, n) }
 
 // Node is the CPUs of one NUMA node, by user.
 type Node struct {
@@ -254,6 +259,9 @@ func idle(in *Input, n *Node) int {
 	k := n.Pool.Len()
 	if in.Idle > 0 {
 		return min(in.Idle, k)
+	}
+	if in.Steered {
+		return min(int((1-in.Target)*float64(k)), k/4)
 	}
 	return min(max(width(n), (k+7)/8), k/4)
 }

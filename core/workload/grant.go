@@ -26,6 +26,7 @@ const (
 	MayBeStrict      Permission = "tier=online-strict" // … on SMT siblings, too
 	MayBeImportant   Permission = "importance"         // any importance
 	MayBookMemory    Permission = "memory"             // more than the limit, or without a limit
+	MayHaveGoal      Permission = "slo"                // batch work gives way so that a latency goal holds
 	MayRequireNearby Permission = "near=required"      // no home without the node of a device or workload
 )
 
@@ -33,7 +34,7 @@ const (
 var yielding = []Permission{"near", "max-nodes", "class=batch", "tier=batch"}
 
 // Permissions lists what a grant can allow.
-var Permissions = []Permission{MayBeShared, MayBeDedicated, MayBeNormal, MayBeOnline, MayBeStrict, MayBeImportant, MayBookMemory, MayRequireNearby}
+var Permissions = []Permission{MayBeShared, MayBeDedicated, MayBeNormal, MayBeOnline, MayBeStrict, MayBeImportant, MayBookMemory, MayHaveGoal, MayRequireNearby}
 
 // ParsePermission reads an entry of a grant's list.
 func ParsePermission(text string) (Permission, error) {
@@ -106,6 +107,7 @@ type Wishes struct {
 	Near       []Near
 	MaxNodes   int // 1 or more
 	Memory     topology.KiB
+	Goal       *Goal // of what the kernel counts
 }
 
 // classRank and tierRank rise with what a class or tier takes from others.
@@ -132,6 +134,13 @@ func (w *Wishes) Over(spec *Spec, asked *Asked, backing Backing, may func(Permis
 	w.overNear(spec, asked, may, no)
 	if w.MaxNodes > 0 {
 		spec.MaxNodes = w.MaxNodes
+	}
+	if w.Goal != nil {
+		if may(MayHaveGoal) {
+			spec.Goals = []Goal{*w.Goal}
+		} else {
+			no("slo "+w.Goal.String(), words.Because(words.WishNotGranted, string(MayHaveGoal)))
+		}
 	}
 	if w.Memory > 0 {
 		switch {

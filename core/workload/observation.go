@@ -323,6 +323,8 @@ type Snapshot struct {
 	Pressure []Pressure     // of the whole host, by resource; empty without PSI
 	Sources  []SourceStatus // of locality and traffic, best first
 	Signals  []SourceStatus `json:",omitempty"` // that somebody is hurt by others
+	// Metrics has the readings of goals, each once, in the order of the configuration.
+	Metrics []MetricReading `json:",omitempty"`
 }
 
 // Smaller is a workload below the thresholds: it is not placed.

@@ -13,6 +13,7 @@ type Rule struct {
 	SMT        SMTPolicy    `json:"smt,omitempty"`
 	Near       []string     `json:"near,omitempty"`       // what ParseNear reads
 	NearGiven  bool         `json:"near_given,omitempty"` // Near stands instead of what is learned, also when empty
+	Goals      []Goal       `json:"slo,omitempty"`
 }
 
 // Apply puts what a rule says over what was derived. Whether that is Given is for the caller to
@@ -35,6 +36,9 @@ func (r *Rule) Apply(spec *Spec) {
 	}
 	if r.SMT != "" {
 		spec.SMT = r.SMT
+	}
+	if len(r.Goals) > 0 {
+		spec.Goals = r.Goals
 	}
 	for _, text := range r.Near {
 		near, _ := ParseNear(text) // config has checked it

@@ -25,13 +25,14 @@ const (
 	keyMaxNodes   = "max-nodes"
 	keyMemory     = "memory"
 	keyTier       = "tier"
+	keySLO        = "slo"
 )
 
 // podPull is how much stronger than by a device one part of a pod is drawn by another: what
 // else speaks for a node is less.
 const podPull = 4
 
-var keys = []string{keyClass, keyImportance, keyNear, keyMaxNodes, keyMemory, keyTier}
+var keys = []string{keyClass, keyImportance, keyNear, keyMaxNodes, keyMemory, keyTier, keySLO}
 
 // annotation is that of a container: its own, else its pod's.
 func (p *pod) annotation(key string, c *container) (value string, own, ok bool) {
@@ -237,6 +238,13 @@ func (p *pod) wishes(c *container, class workload.Class) (w workload.Wishes, bad
 			} else {
 				wrong(key, value, "a size with a unit, such as 8GiB")
 			}
+		case keySLO:
+			goal, err := workload.ParseGoal(value)
+			if err != nil {
+				wrong(key, value, "most=5% (of the time that it waits for a CPU) or of=baseline, with window=30s after it if wanted")
+				continue
+			}
+			w.Goal = &goal
 		case keyTier: // after the class
 			tier, err := workload.ParseTier(value)
 			if err == nil {

@@ -186,7 +186,11 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 	if s.Mode != "enforce" {
 		how = " (nothing is changed in this mode: this is what would be)"
 	}
-	fmt.Fprintf(w, "sharing is on: up to %.0f %% of the CPUs that no dedicated work holds may be busy%s\n\n", 100*s.Target, how)
+	if s.Use != nil {
+		writeGoals(w, p, &s, how)
+	} else {
+		fmt.Fprintf(w, "sharing is on: up to %.0f %% of the CPUs that no dedicated work holds may be busy%s\n\n", 100*s.Target, how)
+	}
 	if len(s.Nodes) == 0 { // turned on just now
 		fmt.Fprintln(w, s.Rest)
 		return

@@ -13,6 +13,7 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/share/goal"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -26,6 +27,8 @@ const Key = "sharing"
 type Saved struct {
 	On         bool `json:"on"`
 	Configured bool `json:"configured"`
+	// Learned is kept under a key of its own.
+	Learned Learned `json:"-"`
 }
 
 // Order turns sharing on or off.
@@ -44,6 +47,8 @@ type View struct {
 	Memory []workload.NodeMemory // that batch work may hold, rising by node; empty when that is not limited
 	// Interference is who hurts whom, as of the newest sample.
 	Interference share.Interference
+	// Goals is what the latency goals led to; nil where no workload has one.
+	Goals *goal.Outcome
 	// Watched is the important work beside batch work, as the observer calls it: it samples that more closely.
 	Watched map[workload.ID]bool
 }
@@ -66,6 +71,8 @@ type Concern struct {
 	ShareOn      bool // batch work is squeezed
 	Sharing      share.State
 	Interference share.Interference
+	Goals        goal.State
+	Known        Learned                // by an earlier daemon
 	Shared       View                   // what follows from them
 	Stopped      map[workload.ID]string `json:",omitempty"` // units that systemd was asked to stop
 
@@ -83,7 +90,7 @@ type turn struct {
 
 // New returns the concern of a daemon that starts on what an earlier one left.
 func New(settings Settings, saved Saved) Concern {
-	c := Concern{ShareOn: settings.Share.On, settings: settings}
+	c := Concern{ShareOn: settings.Share.On, Known: saved.Learned, settings: settings}
 	if saved.Configured == settings.Share.On {
 		c.ShareOn = saved.On
 	}
@@ -172,7 +179,7 @@ func (c *Concern) Turn(sc *concern.Scene, on bool) bool {
 		return false
 	}
 	c.ShareOn = on
-	sc.Save(Key, Saved{on, c.settings.Share.On})
+	sc.Save(Key, Saved{On: on, Configured: c.settings.Share.On})
 	word := "off"
 	if on {
 		word = "on"
@@ -211,6 +218,7 @@ func (t *turn) decide() []concern.Desire {
 	if len(t.mine) == 0 {
 		t.Sharing = share.State{}
 		t.Interference = share.Interference{}
+		t.Goals = goal.State{}
 		t.Stopped = nil
 		if t.ShareOn { // how much there would be
 			t.Shared.Outcome, _ = share.Decide(t.input(), share.State{})
@@ -219,6 +227,7 @@ func (t *turn) decide() []concern.Desire {
 	}
 	t.interferes()
 	in := t.input()
+	t.steer(&in)
 	t.Shared.Outcome, t.Sharing = share.Decide(in, t.Sharing)
 	t.Interference.Narrow(&in, &t.Shared.Outcome)
 	t.tellFrozen()
