@@ -49,6 +49,7 @@ func (s *goalSource) UnmarshalYAML(node ast.Node) error {
 	if err := yaml.NodeToValue(node, &x, yaml.Strict()); err != nil {
 		return err
 	}
+	s.From = "" // not that of a goal without of
 	for _, one := range []struct {
 		from workload.GoalSource
 		text string
