@@ -140,15 +140,16 @@ type ShareHarm struct {
 
 // ShareNode is what batch work may have of one NUMA node.
 type ShareNode struct {
-	Node   topology.NodeID `json:"node"`   // node ID of the kernel
-	CPUs   float64         `json:"cpus"`   // CPUs that batch work may keep busy now: what is left of the target after online work, the system and the CPUs kept idle; it grows slowly
-	Given  string          `json:"given"`  // CPUs that it may use for that, in list format: whole cores
-	Pool   int             `json:"pool"`   // number of CPUs that neither dedicated work nor the host holds
-	Used   float64         `json:"used"`   // CPUs that batch work keeps busy
-	Online float64         `json:"online"` // CPUs that online work keeps busy
-	System float64         `json:"system"` // CPUs that everything else keeps busy
-	Idle   int             `json:"idle"`   // number of CPUs that are kept idle
-	Why    []string        `json:"why"`    // why, in sentences
+	Node   topology.NodeID `json:"node"`          // node ID of the kernel
+	CPUs   float64         `json:"cpus"`          // CPUs that batch work may keep busy now: what is left of the target after online work, the system and the CPUs kept idle; it grows slowly
+	Given  string          `json:"given"`         // CPUs that it may use for that, in list format: whole cores
+	Pool   int             `json:"pool"`          // number of CPUs that neither dedicated work nor the host holds
+	Use    *float64        `json:"use,omitempty"` // share of these CPUs that may be busy so that latency goals hold, 0 to 1; absent where no workload with a goal runs
+	Used   float64         `json:"used"`          // CPUs that batch work keeps busy
+	Online float64         `json:"online"`        // CPUs that online work keeps busy
+	System float64         `json:"system"`        // CPUs that everything else keeps busy
+	Idle   int             `json:"idle"`          // number of CPUs that are kept idle
+	Why    []string        `json:"why"`           // why, in sentences
 }
 
 // ShareLeft is a batch workload that sharing changes nothing of.

@@ -99,7 +99,11 @@ func (v *View) sharing() api.Sharing {
 	v.goals(&out)
 	for i := range v.Sharing.Nodes {
 		b := &v.Sharing.Nodes[i]
-		out.Nodes = append(out.Nodes, api.ShareNode{Node: b.Node, CPUs: b.CPUs, Given: b.Given.String(), Pool: b.Pool, Used: b.Used, Online: b.Online, System: b.System, Idle: b.Idle,
+		var use *float64
+		if s := v.Sharing.Steering.Of(b.Node); s != nil {
+			use = &s.Use
+		}
+		out.Nodes = append(out.Nodes, api.ShareNode{Node: b.Node, Use: use, CPUs: b.CPUs, Given: b.Given.String(), Pool: b.Pool, Used: b.Used, Online: b.Online, System: b.System, Idle: b.Idle,
 			Why: words.Sentences(b.Why)})
 	}
 	for i := range v.Sharing.Work {
@@ -135,21 +139,11 @@ func (v *View) sharing() api.Sharing {
 
 // goals adds the latency goals and what they led to.
 func (v *View) goals(out *api.Sharing) {
-	g := v.Sharing.Goals
+	g := v.Sharing.Steering
 	if g == nil {
 		return
 	}
-	use, pool, busy := g.Use, 0.0, 0.0
-	for i := range v.Sharing.Nodes {
-		n := &v.Sharing.Nodes[i]
-		pool += float64(n.Pool)
-		busy += n.Online + n.System + n.Used
-	}
-	out.Use, out.Next = &use, g.Next.String()
-	if pool > 0 {
-		busy /= pool
-		out.Busy = &busy
-	}
+	out.Use, out.Busy, out.Next = &g.Use, &g.Busy, g.Next.String()
 	for i := range g.Goals {
 		x := &g.Goals[i]
 		w := api.ShareGoal{ID: x.Workload, Metric: x.Metric, Unit: x.Unit, Most: x.Most, State: x.State, Why: x.Why.String(), Limits: i == g.Worst}

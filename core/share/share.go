@@ -43,8 +43,6 @@ type Input struct {
 	Nodes []Node // rising by ID
 	Work  []Work // batch workloads, rising by ID
 	Settings
-	// Steered: latency goals have set the target, so that the CPUs kept idle follow from it.
-	Steered bool
 }
 
 // LeastOf returns the CPUs of a node that batch work may always keep busy.
@@ -55,7 +53,10 @@ type Node struct {
 	ID    topology.NodeID
 	Pool  topology.CPUSet   // online, neither reserved nor dedicated
 	Cores []topology.CPUSet // those that lie wholly in Pool, in the order of the machine
-	Known bool              // the next two are known
+	// Target replaces that of Settings where latency goals have set it, and the CPUs kept idle follow
+	// from it; 0 where they have not.
+	Target float64
+	Known  bool // the next two are known
 	// Online and System are the CPUs of Pool kept busy by online work and by what is no workload.
 	Online, System float64
 	// Wait is the share of time, 0 to 1, that the important workload Waiting waited for a CPU:
@@ -260,8 +261,8 @@ func idle(in *Input, n *Node) int {
 	if in.Idle > 0 {
 		return min(in.Idle, k)
 	}
-	if in.Steered {
-		return min(int((1-in.Target)*float64(k)), k/4)
+	if n.Target > 0 {
+		return min(int((1-n.Target)*float64(k)), k/4)
 	}
 	return min(max(width(n), (k+7)/8), k/4)
 }
@@ -329,8 +330,9 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 	pool := float64(b.Pool)
 	used := n.Online + n.System
 	low := leastOf(in, n)
-	now := Sample{At: in.At, Allowance: pool*in.Target - used, Room: pool - used - float64(b.Idle)}
-	b.Why = words.Reasons(words.Because(words.ShareBudget, b.Pool, n.Online, n.System, b.Idle, in.Target, max(0, min(now.Allowance, now.Room))))
+	target := cmp.Or(n.Target, in.Target)
+	now := Sample{At: in.At, Allowance: pool*target - used, Room: pool - used - float64(b.Idle)}
+	b.Why = words.Reasons(words.Because(words.ShareBudget, b.Pool, n.Online, n.System, b.Idle, target, max(0, min(now.Allowance, now.Room))))
 	if now.Room < now.Allowance {
 		b.Why = append(b.Why, words.Because(words.ShareBuffer))
 	}

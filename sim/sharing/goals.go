@@ -39,8 +39,10 @@ type GoalScore struct {
 	Busy float64 `json:"busy"` // all of it
 	// Possible is the use that an oracle reaches: the most batch work on each node, the same part of each, at which all goals hold.
 	Possible float64 `json:"possible"`
-	// Violated is the share of ticks in which a goal was missed that holds without batch work.
+	// Violated is the share of ticks in which a goal was missed that holds without batch work: the mean of all goals. Any is
+	// that in which some goal was.
 	Violated float64 `json:"violated"`
+	Any      float64 `json:"any"`
 	// Recovery is the longest time in scans of 2 s until goals held again after online work grew by a tenth of a node within a
 	// scan: 95 of 100 are no longer.
 	Recovery float64 `json:"recovery"`
@@ -54,6 +56,7 @@ type goalJudge struct {
 	use, busy  float64
 	possible   float64
 	ticks, bad int
+	missed     int // goals in ticks
 	streak     int
 	recoveries []float64
 	stepped    int // tick of the newest step of load; 0 for none
@@ -125,6 +128,7 @@ func (j *goalJudge) tick(given []float64) {
 		s.seen = max(s.seen, s.now)
 		if s.now > s.most && h.aloneP99(s.w) <= s.most {
 			held = false
+			j.missed++
 		}
 	}
 	pool, online, batch := 0.0, 0.0, 0.0
@@ -218,7 +222,7 @@ func (h *host) most(services []*service) float64 {
 
 func (j *goalJudge) score(length time.Duration) GoalScore {
 	n := float64(max(1, j.ticks))
-	return GoalScore{Use: j.use / n, Busy: j.busy / n, Possible: j.possible / n, Violated: float64(j.bad) / n,
+	return GoalScore{Use: j.use / n, Busy: j.busy / n, Possible: j.possible / n, Violated: float64(j.missed) / n / float64(max(1, len(j.services))), Any: float64(j.bad) / n,
 		Recovery: quantile(j.recoveries, 0.95), Turns: float64(slices.Max(j.turns)) / length.Minutes()}
 }
 

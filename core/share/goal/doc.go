@@ -13,8 +13,9 @@
 //     leaves it its minimum. After a step, a value that falls is given time to fall.
 //   - Two scans with more slack than the margin raise the use by one step. The margin follows the
 //     noise of the metric. Nothing is raised that batch work does not ask for.
-//   - A use at which a goal was missed is a ceiling. It is tried again after a wait that doubles
-//     each time up to 16 minutes, so that nothing swings.
+//   - The use after a missed goal is a ceiling. It is raised when the least slack over a whole hold,
+//     with every burst of load in it, leaves more than the margin. The hold is a minute, and doubles
+//     up to 16 minutes while a raise is followed by a miss, so that nothing swings.
 //   - Where the ceiling holds the use down, one other resource of batch work is limited for a while
 //     to find out which one hurts, as in PARTIES (Chen, Delimitrou and Martinez, ASPLOS 2019). A
 //     limit that brings slack stays; another one is removed and not tried again for an hour.

@@ -62,13 +62,16 @@ type Input struct {
 // State is the memory from one scan to the next.
 type State struct {
 	Use     float64       `json:"use"`
-	Changed time.Time     `json:"changed,omitzero"` // when Use changed last
-	Fell    time.Time     `json:"fell,omitzero"`    // when it fell last
-	Rose    time.Time     `json:"rose,omitzero"`    // when it rose last
-	Misses  int           `json:"misses,omitempty"` // steps back since the goals last held
-	Well    int           `json:"well,omitempty"`   // scans in a row with slack
-	Ceiling float64       `json:"ceiling,omitempty"`
-	Hold    time.Duration `json:"hold,omitempty"` // until the ceiling is tried again
+	Changed time.Time     `json:"changed,omitzero"`  // when Use changed last
+	Fell    time.Time     `json:"fell,omitzero"`     // when it fell last
+	Missed  time.Time     `json:"missed,omitzero"`   // when a goal was missed last after all had held
+	Raised  time.Time     `json:"raised,omitzero"`   // when Ceiling was raised last
+	Misses  int           `json:"misses,omitempty"`  // steps back since the goals last held
+	Well    int           `json:"well,omitempty"`    // scans in a row with slack
+	Ceiling float64       `json:"ceiling,omitempty"` // the use is not raised above it; 0 before the first miss
+	Hold    time.Duration `json:"hold,omitempty"`    // for how long slack is watched before the ceiling is raised
+	Low     float64       `json:"low,omitempty"`     // least slack since LowFrom
+	LowFrom time.Time     `json:"low_from,omitzero"`
 	Held    float64       `json:"held,omitempty"` // newest use at which all goals held
 	Goals   []Past        `json:"goals,omitempty"`
 	Hours   map[int]int   `json:"hours,omitempty"` // hour of the week → use at which the goals held, percent
@@ -129,7 +132,7 @@ type Outcome struct {
 
 const (
 	// most bounds the use: a service that wakes up must find a CPU.
-	most = 0.97
+	most     = 0.97
 	leastUse = 0.01
 	// patience is how long nothing may be read, in windows of the metric, before it is stale; at least leastPatience.
 	patience      = 3
@@ -143,8 +146,13 @@ const (
 
 	leastMargin, mostMargin = 0.08, 0.30 // slack that is kept
 	leastStep, mostStep     = 0.01, 0.04 // of the pool, forward
-	backStep                = 0.05       // of the pool, back, at least
+	mostRaise               = 0.05       // of the pool, of a ceiling
+	// A step back is backStep and, of what a goal was missed by, backPart; mostBack at most.
+	backStep, backPart, mostBack = 0.02, 0.3, 0.2
 
+	// often is how soon after the last miss another one is too many: a miss lasts a scan of 2 s, and 0.5 % of the
+	// time is one every seven minutes.
+	often               = 10 * time.Minute
 	leastHold, mostHold = time.Minute, 16 * time.Minute
 	// settle is how long the use rests after a step back before it rises.
 	settle = 20 * time.Second
@@ -169,7 +177,7 @@ func Decide(in Input, was State) (Outcome, State) {
 	}
 	out := Outcome{Worst: -1, Goals: s.judge(&in)}
 	if s.Use == 0 {
-		s.Use, s.Held = in.Target, in.Target
+		s.Use, s.Held, s.Low, s.LowFrom = in.Target, in.Target, 1, in.At
 		s.Hour = in.Hour
 		s.recall(&in)
 	}
@@ -183,7 +191,7 @@ func Decide(in Input, was State) (Outcome, State) {
 			out.Worst = i
 		}
 	}
-	s.forgetHold(&in)
+	s.heedClock(&in)
 	switch {
 	case out.Worst < 0:
 		out.Fell = true
@@ -349,10 +357,9 @@ func (s *State) set(in *Input, use float64) {
 	}
 	if use < s.Use {
 		s.Fell = in.At
-	} else {
-		s.Rose = in.At
 	}
 	s.Use, s.Changed, s.Well = use, in.At, 0
+	s.Low, s.LowFrom = 1, in.At
 }
 
 // floor is the use at which batch work has its minimum.
@@ -375,6 +382,7 @@ func (in *Input) busy() float64 {
 func (s *State) step(in *Input, out *Outcome) words.Reason {
 	v := &out.Goals[out.Worst]
 	m := &s.Goals[out.Worst]
+	s.Low = min(s.Low, v.Slack)
 	if v.State == Missed {
 		return s.back(in, v, m)
 	}
@@ -401,24 +409,25 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 	s.Well = 0
 	s.endTrial()
 	now := min(s.Use, max(in.busy(), s.floor(in)))
-	if s.Misses > 0 && (m.falling() || m.At.Equal(v.At) && !v.At.After(s.Changed)) {
+	if s.Misses > 0 && m.falling() {
 		return words.Because(words.GoalFalls)
 	}
 	if s.Misses == 0 {
-		if !s.Rose.IsZero() && in.At.Sub(s.Rose) < 2*s.Hold {
+		if !s.Missed.IsZero() && in.At.Sub(s.Missed) < often {
 			s.Hold = min(2*s.Hold, mostHold)
 		}
-		s.Hold = max(s.Hold, leastHold)
-		s.Ceiling = now
+		s.Hold, s.Missed = max(s.Hold, leastHold), in.At
 	}
 	s.Misses++
 	batch := in.Batch / max(in.Pool, 1)
 	var use float64
 	switch s.Misses {
 	case 1:
-		use = now - max(backStep, min(-v.Slack, 1)*0.2)
+		use = now - min(backStep-v.Slack*backPart, mostBack)
+		s.Ceiling = max(leastUse, use)
 	case 2:
 		use = now - max(backStep, batch/2)
+		s.Ceiling = max(leastUse, s.Ceiling-backStep)
 	default:
 		use = s.floor(in)
 	}
@@ -437,10 +446,9 @@ func (s *State) forward(in *Input, v *Verdict, m *Past) words.Reason {
 	from := max(s.Use, min(s.floor(in), in.busy())) // online work alone uses so much
 	to := from + size
 	switch known := float64(s.Hours[in.Hour]) / 100; {
-	case s.Use < known && (s.Ceiling == 0 || known < s.Ceiling): // it held at this hour before
-		to = min(known, from+3*size)
-	case s.Ceiling > 0 && s.Use < s.Ceiling-2*backStep: // back to where it was before a spike
-		to = min(s.Ceiling-backStep, from+3*size)
+	case s.Ceiling > 0 && s.Use < s.Ceiling-mostStep, // back to where it was before a spike
+		s.Ceiling == 0 && s.Use < known: // it held at this hour before
+		to = from + 3*size
 	}
 	to = max(to, s.Use)
 	switch {
@@ -457,13 +465,13 @@ func (s *State) forward(in *Input, v *Verdict, m *Past) words.Reason {
 	case m.peak(5) < m.margin():
 		return words.Because(words.GoalNear, m.peak(5), m.margin())
 	}
-	if s.Ceiling > 0 && to > s.Ceiling-leastStep {
-		if wait := s.Hold - in.At.Sub(s.Fell); wait > 0 {
-			if s.Use < s.Ceiling-2*leastStep {
-				to = s.Ceiling - 2*leastStep
-			} else {
-				return words.Because(words.GoalCeiling, s.Ceiling, wait)
-			}
+	if s.Ceiling > 0 && to > s.Ceiling {
+		if s.Use < s.Ceiling-leastStep/2 {
+			to = s.Ceiling
+		} else if refused := s.raise(in, m); !refused.None() {
+			return refused
+		} else {
+			to = s.Ceiling
 		}
 	}
 	before := s.Use
@@ -471,15 +479,30 @@ func (s *State) forward(in *Input, v *Verdict, m *Past) words.Reason {
 	return words.Because(words.GoalForward, before, s.Use)
 }
 
-// forgetHold drops a ceiling that has lasted, and what lies in the future after the clock was set back.
-func (s *State) forgetHold(in *Input) {
-	for _, t := range []*time.Time{&s.Changed, &s.Fell, &s.Rose, &s.Trial.Began} {
+// raise lifts the ceiling when the least slack of a whole hold, with all bursts in it, leaves more than the margin.
+func (s *State) raise(in *Input, m *Past) words.Reason {
+	if wait := s.Hold - in.At.Sub(s.LowFrom); wait > 0 {
+		return words.Because(words.GoalCeiling, s.Ceiling, wait)
+	}
+	spare := s.Low - m.margin()
+	if spare < 0 {
+		s.Low, s.LowFrom = 1, in.At
+		return words.Because(words.GoalCeiling, s.Ceiling, s.Hold)
+	}
+	if s.Raised.After(s.Fell) { // the last one held
+		s.Hold = max(s.Hold/2, leastHold)
+	}
+	s.Ceiling = min(most, s.Ceiling+min(max(leastStep, spare/4), mostRaise))
+	s.Raised = in.At
+	return words.Reason{}
+}
+
+// heedClock moves what lies in the future, after the clock was set back, to now.
+func (s *State) heedClock(in *Input) {
+	for _, t := range []*time.Time{&s.Changed, &s.Fell, &s.Missed, &s.Raised, &s.LowFrom, &s.Trial.Began} {
 		if t.After(in.At) {
 			*t = in.At
 		}
-	}
-	if s.Ceiling > 0 && s.Use > s.Ceiling && in.At.Sub(s.Rose) > s.Hold {
-		s.Ceiling, s.Hold = 0, leastHold
 	}
 }
 

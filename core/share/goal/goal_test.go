@@ -86,7 +86,7 @@ func TestOneMissStepsBackAtOnce(t *testing.T) {
 	h.settle(300, knee)
 	before := h.state.Use
 	h.read(0, 2.2)
-	if out := h.scan(); out.Use > before-0.049 {
+	if out := h.scan(); out.Use > before-0.04 {
 		t.Errorf("use %.3f after a miss at %.3f", out.Use, before)
 	}
 	if s := h.out.Goals[0].State; s != goal.Missed {

@@ -47,8 +47,8 @@ type View struct {
 	Memory []workload.NodeMemory // that batch work may hold, rising by node; empty when that is not limited
 	// Interference is who hurts whom, as of the newest sample.
 	Interference share.Interference
-	// Goals is what the latency goals led to; nil where no workload has one.
-	Goals *goal.Outcome
+	// Steering is what the latency goals led to; nil where no workload has one.
+	Steering *Steering
 	// Watched is the important work beside batch work, as the observer calls it: it samples that more closely.
 	Watched map[workload.ID]bool
 }
@@ -71,10 +71,10 @@ type Concern struct {
 	ShareOn      bool // batch work is squeezed
 	Sharing      share.State
 	Interference share.Interference
-	Goals        goal.State
-	Known        Learned                // by an earlier daemon
-	Shared       View                   // what follows from them
-	Stopped      map[workload.ID]string `json:",omitempty"` // units that systemd was asked to stop
+	Goals        map[topology.NodeID]goal.State `json:",omitempty"`
+	Known        Learned                        // by an earlier daemon
+	Shared       View                           // what follows from them
+	Stopped      map[workload.ID]string         `json:",omitempty"` // units that systemd was asked to stop
 
 	SharingChecked time.Time // when the files of cgroups were last read
 
@@ -218,7 +218,7 @@ func (t *turn) decide() []concern.Desire {
 	if len(t.mine) == 0 {
 		t.Sharing = share.State{}
 		t.Interference = share.Interference{}
-		t.Goals = goal.State{}
+		t.Goals = nil
 		t.Stopped = nil
 		if t.ShareOn { // how much there would be
 			t.Shared.Outcome, _ = share.Decide(t.input(), share.State{})
