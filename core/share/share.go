@@ -115,6 +115,7 @@ type NodeState struct {
 	Turned time.Time       `json:"turned,omitzero"` // when more was last given after less
 	Rested time.Time       `json:"rested,omitzero"` // from when on it may turn to a little more; a minute before to a lot more
 	Shrank time.Time       `json:"shrank,omitzero"`
+	Target float64         `json:"target,omitempty"` // that latency goals have set
 }
 
 // Sample is the use of a node at one time.
@@ -340,6 +341,7 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 	if !trims {
 		step = max(step, float64(width(n)))
 	}
+	m.retarget(n.Target, target, pool)
 	before := m.CPUs
 	m.remember(now)
 	seen := m.look(pool)
@@ -395,6 +397,20 @@ func whole(n *Node, set topology.CPUSet) topology.CPUSet {
 		}
 	}
 	return out
+}
+
+// retarget moves the samples of a node to a new target: what was seen of online work before it still
+// counts. goals is the target that latency goals have set, 0 for none.
+func (m *NodeState) retarget(goals, target, pool float64) {
+	if m.Target > 0 && m.Target != target {
+		for i := range m.Seen {
+			m.Seen[i].Allowance += pool * (target - m.Target)
+		}
+	}
+	m.Target = 0
+	if goals > 0 {
+		m.Target = target
+	}
 }
 
 // remember keeps what was found, one sample a second, for as long as it may be asked for: the

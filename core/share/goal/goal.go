@@ -146,7 +146,7 @@ const (
 
 	leastMargin, mostMargin = 0.08, 0.30 // slack that is kept
 	leastStep, mostStep     = 0.01, 0.04 // of the pool, forward
-	mostRaise               = 0.05       // of the pool, of a ceiling
+	mostRaise               = 0.08       // of the pool, of a ceiling
 	// A step back is backStep and, of what a goal was missed by, backPart; mostBack at most.
 	backStep, backPart, mostBack = 0.02, 0.3, 0.2
 
@@ -176,7 +176,8 @@ func Decide(in Input, was State) (Outcome, State) {
 		s = State{Goals: goals}
 	}
 	out := Outcome{Worst: -1, Goals: s.judge(&in)}
-	if s.Use == 0 {
+	begins := s.Use == 0
+	if begins {
 		s.Use, s.Held, s.Low, s.LowFrom = in.Target, in.Target, 1, in.At
 		s.Hour = in.Hour
 		s.recall(&in)
@@ -193,6 +194,8 @@ func Decide(in Input, was State) (Outcome, State) {
 	}
 	s.heedClock(&in)
 	switch {
+	case begins && out.Worst >= 0: // batch work has had more until now: that says nothing of the target
+		out.Next = words.Because(words.GoalBegins, s.Use)
 	case out.Worst < 0:
 		out.Fell = true
 		out.Next = s.fallBack(&in, &out)
@@ -492,7 +495,7 @@ func (s *State) raise(in *Input, m *Past) words.Reason {
 	if s.Raised.After(s.Fell) { // the last one held
 		s.Hold = max(s.Hold/2, leastHold)
 	}
-	s.Ceiling = min(most, s.Ceiling+min(max(leastStep, spare/4), mostRaise))
+	s.Ceiling = min(most, s.Ceiling+min(max(leastStep, spare/3), mostRaise))
 	s.Raised = in.At
 	return words.Reason{}
 }
