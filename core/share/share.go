@@ -361,8 +361,12 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 			m.CPUs = min(more, before+step)
 			if m.Fell || m.Turned.IsZero() {
 				m.Fell, m.Turned = false, in.At
-				if m.Rested = m.Rested.Add(between); m.Rested.Before(in.At.Add(between)) {
-					m.Rested = in.At.Add(between)
+				rest := between
+				if n.Target > 0 {
+					rest = 2 * between // the use changes too, beside the load
+				}
+				if m.Rested = m.Rested.Add(rest); m.Rested.Before(in.At.Add(rest)) {
+					m.Rested = in.At.Add(rest)
 				}
 			}
 			b.Why = append(b.Why, words.Because(words.ShareGrown, m.CPUs-before))

@@ -152,7 +152,7 @@ const (
 
 	// often is how soon after the last miss another one is too many: a miss lasts a scan of 2 s, and 0.5 % of the
 	// time is one every seven minutes.
-	often               = 10 * time.Minute
+	often               = 20 * time.Minute
 	leastHold, mostHold = time.Minute, 16 * time.Minute
 	// settle is how long the use rests after a step back before it rises.
 	settle = 20 * time.Second

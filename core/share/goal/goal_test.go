@@ -117,8 +117,10 @@ func TestTwoScansWithSlackStepForward(t *testing.T) {
 	first := h.scan()
 	h.read(0, 0.51)
 	second := h.scan()
-	if first.Use != 0.65 || second.Use <= 0.65 || second.Use > 0.70 {
-		t.Errorf("uses %.3f, %.3f; want 0.65, then a step", first.Use, second.Use)
+	h.read(0, 0.52)
+	third := h.scan()
+	if first.Use != 0.65 || second.Use != 0.65 || third.Use <= 0.65 || third.Use > 0.70 {
+		t.Errorf("uses %.3f, %.3f, %.3f; want 0.65 at the beginning and after one scan, then a step", first.Use, second.Use, third.Use)
 	}
 }
 
