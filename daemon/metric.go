@@ -2,6 +2,8 @@ package daemon
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"time"
 
 	"github.com/homenode/homenode/core/plan"
@@ -82,7 +84,11 @@ func (d *Daemon) readMetric(ctx context.Context, m *Metric) (value float64, ok b
 	defer d.caught("reading the metric "+m.Goal.Metric, &err)
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	return m.Source.Read(ctx)
+	value, ok, err = m.Source.Read(ctx)
+	if err == nil && (math.IsNaN(value) || math.IsInf(value, 0)) { // a snapshot cannot carry it
+		return 0, false, fmt.Errorf("its value is %v; want a number", value)
+	}
+	return value, ok, err
 }
 
 // metricsNow returns the newest readings, for a snapshot.

@@ -9,6 +9,7 @@ var (
 	GoalStale    = says("goal-stale", "Its metric is stale: the newest value is {for} old.")
 	GoalConstant = says("goal-constant", "Its metric never changes: {n reading} in a row are the same.")
 	GoalFellBack = says("goal-fell-back", "{} cannot be used: batch work follows the target until it can, {%} at most.")
+	GoalNotYours = says("goal-not-yours", "Only root may set a latency goal with a command: batch work of all users gives way for it. The operator can set one in the configuration (slo of a rule).")
 	GoalBegins   = says("goal-begins", "The use begins at {%}: what batch work had before says nothing about it.")
 	GoalNear     = says("goal-near", "The use stays: {%} of the limit is left, and {%} is kept for noise.")
 	GoalFalls    = says("goal-falls", "The use stays for one more scan: the value falls since the last step back.")

@@ -14,6 +14,7 @@ import (
 func (g *game) check() {
 	g.originals()
 	g.overlaps()
+	g.steered()
 }
 
 // originals: whatever homenode changed and still stands has its original on disk.

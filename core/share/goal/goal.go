@@ -43,7 +43,12 @@ type Reading struct {
 }
 
 // Slack is the part of the limit that is left, below 0 when the goal is missed.
-func (r *Reading) Slack() float64 { return (r.Most - r.Value) / r.Most }
+func (r *Reading) Slack() float64 { return slack(r.Most, r.Value) }
+
+// slack is at most 1 and at least -mostMissed: a value without bounds is no more than missed by far.
+func slack(most, value float64) float64 {
+	return min(1, max(-mostMissed, 1-value/most))
+}
 
 // Input is one scan.
 type Input struct {
@@ -141,6 +146,8 @@ const (
 	// requests seldom repeats to the last digit.
 	unchanged    = 30
 	unchangedFor = time.Minute
+
+	mostMissed = 100 // times the limit
 
 	wellScans = 2 // scans with slack before a step forward
 
@@ -279,7 +286,7 @@ func (s *State) meet(in *Input) (another bool) {
 
 // take adds a reading, if it is a new one.
 func (m *Past) take(r *Reading) {
-	if !r.Known || !r.At.After(m.At) {
+	if odd := math.IsNaN(r.Value) || math.IsInf(r.Value, 0); !r.Known || odd || !r.At.After(m.At) {
 		return
 	}
 	if n := len(m.Values); n > 0 && m.Values[n-1] == r.Value {
@@ -299,7 +306,10 @@ func (s *State) judge(in *Input) []Verdict {
 		v := Verdict{Reading: in.Goals[i]}
 		late := max(patience*v.Window, leastPatience)
 		age := in.At.Sub(v.At)
+		odd := math.IsNaN(v.Value) || math.IsInf(v.Value, 0) || !(v.Most > 0)
 		switch {
+		case odd:
+			v.State, v.Why = Unread, words.Because(words.GoalUnread, "its value is no number")
 		case !v.Known && v.Failed == "":
 			v.State, v.Why = Waiting, words.Because(words.GoalWaits)
 		case !v.Known:
@@ -334,7 +344,7 @@ func (m *Past) margin() float64 {
 	}
 	steps := make([]float64, n-1)
 	for i := range steps {
-		steps[i] = math.Abs(m.Values[i+1]-m.Values[i]) / m.Most
+		steps[i] = math.Abs(slack(m.Most, m.Values[i+1]) - slack(m.Most, m.Values[i]))
 	}
 	slices.Sort(steps)
 	return min(max(leastMargin, 3*steps[len(steps)/2]), mostMargin)
@@ -343,13 +353,13 @@ func (m *Past) margin() float64 {
 // peak is the largest of the newest values, as slack: what a step forward is judged by.
 func (m *Past) peak(n int) float64 {
 	v := m.Values[max(0, len(m.Values)-n):]
-	return (m.Most - slices.Max(v)) / m.Most
+	return slack(m.Most, slices.Max(v))
 }
 
 // falling reports whether the newest value is below the one before by more than noise.
 func (m *Past) falling() bool {
 	n := len(m.Values)
-	return n >= 2 && m.Values[n-1] < m.Values[n-2]-m.margin()/3*m.Most
+	return n >= 2 && slack(m.Most, m.Values[n-1]) > slack(m.Most, m.Values[n-2])+m.margin()/3
 }
 
 // set changes the use.
