@@ -90,7 +90,7 @@ func (t *turn) steer(in *share.Input) {
 			t.Goals[n.ID] = was
 			continue
 		case len(was.Goals) == 0: // what an earlier daemon has learned
-			was.Goals, was.Hours = t.Known.Nodes[n.ID].Goals, t.Known.Nodes[n.ID].Hours
+			was.Goals, was.Hours = t.Earlier.Nodes[n.ID].Goals, t.Earlier.Nodes[n.ID].Hours
 		}
 		out, now := goal.Decide(g, was)
 		learned = learned || now.Hour != was.Hour

@@ -72,7 +72,7 @@ type Concern struct {
 	Sharing      share.State
 	Interference share.Interference
 	Goals        map[topology.NodeID]goal.State `json:",omitempty"`
-	Known        Learned                        // by an earlier daemon
+	Earlier      Learned                        // by an earlier daemon
 	Shared       View                           // what follows from them
 	Stopped      map[workload.ID]string         `json:",omitempty"` // units that systemd was asked to stop
 
@@ -90,7 +90,7 @@ type turn struct {
 
 // New returns the concern of a daemon that starts on what an earlier one left.
 func New(settings Settings, saved Saved) Concern {
-	c := Concern{ShareOn: settings.Share.On, Known: saved.Learned, settings: settings}
+	c := Concern{ShareOn: settings.Share.On, Earlier: saved.Learned, settings: settings}
 	if saved.Configured == settings.Share.On {
 		c.ShareOn = saved.On
 	}
