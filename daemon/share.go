@@ -94,7 +94,7 @@ func (v *View) scheduler() *api.ShareScheduler {
 
 // sharing is the wire form of what batch work may have.
 func (v *View) sharing() api.Sharing {
-	out := api.Sharing{Schema: "homenode-share/1", On: v.Sharing.On, Mode: v.Settings.Mode(), Target: v.Settings.Share.Target, Rest: v.Sharing.Rest.String(),
+	out := api.Sharing{Schema: "homenode-share/1", On: v.Sharing.On, Mode: v.Settings.Mode(), Target: v.Settings.Share.Target, Rest: v.Sharing.Rest.String(), Lacks: v.Sharing.Lacks.String(),
 		Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{}, Important: []api.ShareHarm{}, Signals: append([]workload.SourceStatus{}, v.Snapshot.Signals...)}
 	v.goals(&out)
 	for i := range v.Sharing.Nodes {

@@ -191,6 +191,9 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 	} else {
 		fmt.Fprintf(w, "sharing is on: up to %.0f %% of the CPUs that no dedicated work holds may be busy%s\n\n", 100*s.Target, how)
 	}
+	if s.Lacks != "" {
+		fmt.Fprintf(w, "%s\n\n", s.Lacks)
+	}
 	if len(s.Nodes) == 0 { // turned on just now
 		fmt.Fprintln(w, s.Rest)
 		return

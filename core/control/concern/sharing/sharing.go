@@ -42,6 +42,7 @@ type View struct {
 	share.Outcome
 	Left   []LeftAlone   // batch work that sharing changes nothing of, rising by ID
 	Helped []workload.ID // important work that has settings of sharing, rising
+	Lacks  words.Reason  // what sharing cannot set on this host, and what helps; none where it can set all
 	Rest   words.Reason  // why there is nothing to share; none when there is
 	Cache  CacheUse
 	Memory []workload.NodeMemory // that batch work may hold, rising by node; empty when that is not limited
@@ -205,6 +206,7 @@ func (t *turn) decide() []concern.Desire {
 	t.Shared = View{On: t.ShareOn}
 	if t.ShareOn {
 		t.sort()
+		t.Shared.Lacks = t.lacks()
 	}
 	switch {
 	case !t.ShareOn:
@@ -239,6 +241,19 @@ func (t *turn) decide() []concern.Desire {
 		out = append(out, t.squeeze(x, t.Shared.Of(x.Observation.ID))...)
 	}
 	return slices.Concat(out, t.limits(), t.helps())
+}
+
+// lacks returns what sharing cannot set because no workload has a cgroup.
+func (t *turn) lacks() words.Reason {
+	if len(t.mine) == 0 {
+		return words.Reason{}
+	}
+	for i := range t.Snapshot.Observations {
+		if t.Snapshot.Observations[i].Kind != workload.InProcess {
+			return words.Reason{}
+		}
+	}
+	return words.Because(words.ShareProcesses)
 }
 
 // sort finds the batch work that sharing may squeeze, and why it leaves the rest alone.
