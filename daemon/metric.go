@@ -66,7 +66,7 @@ func (d *Daemon) follow(ctx context.Context, i int) {
 			default:
 				now.Failed = ""
 			}
-		case <-after(readWithin + grace):
+		case <-d.o.Clock.After(readWithin + grace):
 			now.Failed = plan.ErrNoAnswer.Error()
 		}
 		kept := now
@@ -74,7 +74,7 @@ func (d *Daemon) follow(ctx context.Context, i int) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-after(wait):
+		case <-d.o.Clock.After(wait):
 		}
 	}
 }
