@@ -36,21 +36,12 @@ func (d *Daemon) follow(ctx context.Context, i int) {
 	m := &d.o.Metrics[i]
 	wait := min(max(m.Goal.Window/5, leastRead), mostRead)
 	now := workload.MetricReading{Key: m.Goal.Key()}
-	type answer struct {
-		value float64
-		ok    bool
-		err   error
-	}
-	var asked chan answer
+	var asked chan metricRead
 	for ctx.Err() == nil {
 		if asked == nil {
-			asked = make(chan answer, 1)
+			asked = make(chan metricRead, 1)
 			to := asked
-			go func() {
-				var a answer
-				a.value, a.ok, a.err = d.readMetric(ctx, m)
-				to <- a
-			}()
+			go func() { to <- d.readMetric(ctx, m) }()
 		}
 		select {
 		case <-ctx.Done():
@@ -61,7 +52,8 @@ func (d *Daemon) follow(ctx context.Context, i int) {
 			case a.err != nil:
 				now.Failed = words.Printable(a.err.Error())
 			case a.ok:
-				now.Value, now.Known, now.Failed = a.value, true, ""
+				now.Value, now.Known = a.value, true
+				now.Failed = ""
 				now.At = d.o.Clock.Now().Round(0).UTC()
 			default:
 				now.Failed = ""
@@ -79,16 +71,24 @@ func (d *Daemon) follow(ctx context.Context, i int) {
 	}
 }
 
+// metricRead is what one reading led to. ok is false while there is no new value.
+type metricRead struct {
+	value float64
+	ok    bool
+	err   error
+}
+
 // readMetric asks the source once.
-func (d *Daemon) readMetric(ctx context.Context, m *Metric) (value float64, ok bool, err error) {
-	defer d.caught("reading the metric "+m.Goal.Metric, &err)
+func (d *Daemon) readMetric(ctx context.Context, m *Metric) (r metricRead) {
+	defer d.caught("reading the metric "+m.Goal.Metric, &r.err)
 	ctx, cancel := context.WithTimeout(ctx, readWithin)
 	defer cancel()
-	value, ok, err = m.Source.Read(ctx)
-	if err == nil && (math.IsNaN(value) || math.IsInf(value, 0)) { // a snapshot cannot carry it
-		return 0, false, fmt.Errorf("its value is %v; want a number", value)
+	r.value, r.ok, r.err = m.Source.Read(ctx)
+	odd := math.IsNaN(r.value) || math.IsInf(r.value, 0)
+	if r.err == nil && odd { // a snapshot cannot carry it
+		return metricRead{err: fmt.Errorf("its value is %v; want a number", r.value)}
 	}
-	return value, ok, err
+	return r
 }
 
 // metricsNow returns the newest readings, for a snapshot.

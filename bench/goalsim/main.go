@@ -125,18 +125,24 @@ func (c *column) all(cells []*cell, policy string) (out []float64) {
 	return out
 }
 
-const preface = `Homenode is control.Next as the daemon runs it, every 2 s, with and without goals; what it sets takes effect half a second later. The others are written from what is
-published of them (sim/sharing/policy.go, peers.go): Koordinator's suppressor every second, PerfIso every half second, Heracles every 2 and 15 s, PARTIES every half second. Heracles and PARTIES give online
-and batch work cores of their own, and also divide caches (both) and memory bandwidth (PARTIES); homenode divides cores alone here.
+const preface = `Homenode is control.Next as the daemon runs it, every 2 s, with and without goals; what it sets takes effect
+half a second later. The others are written from what is published of them (sim/sharing/policy.go, peers.go):
+Koordinator's suppressor every second, PerfIso every half second, Heracles every 2 and 15 s, PARTIES every half
+second. Heracles and PARTIES give online and batch work cores of their own, and also divide caches (both) and
+memory bandwidth (PARTIES); homenode divides cores alone here.
 
-The latency model (sim/sharing/latency.go) has a queue (M/G/k, a node is k servers), busy SMT siblings, caches, memory bandwidth, and the cost of taking a CPU from batch work. It is no measurement: its
-constants are chosen, not fitted. A policy sees each service's p99 of its own last interval with 3 % noise at 2 s, more at shorter ones. A goal is 1.2 to 1.6 times the p99 at the service's ordinary peak without batch
-work.
+The latency model (sim/sharing/latency.go) has a queue (M/G/k, a node is k servers), busy SMT siblings, caches,
+memory bandwidth, and the cost of taking a CPU from batch work. It is no measurement: its constants are chosen,
+not fitted. A policy sees each service's p99 of its own last interval with 3 % noise at 2 s, more at shorter
+ones. A goal is 1.2 to 1.6 times the p99 at the service's ordinary peak without batch work.
 
-- use at which goals held: share of the CPUs that were busy; batch work counts only in ticks of half a second in which every goal held that holds without batch work.
-- possible: an oracle that knows the model and gives each node the same part of what is free. In real hosts nobody knows that.
+- use at which goals held: share of the CPUs that were busy; batch work counts only in ticks of half a second in
+  which every goal held that holds without batch work.
+- possible: an oracle that knows the model and gives each node the same part of what is free. In real hosts
+  nobody knows that.
 - time in violation: of each goal, ticks in which it was missed and would have held without batch work.
-- recovery: time until all goals held again after online work of a node grew by a tenth of its CPUs within a scan; 95 of 100 are no longer, of those in which one was missed.
+- recovery: time until all goals held again after online work of a node grew by a tenth of its CPUs within a
+  scan; 95 of 100 are no longer, of those in which one was missed.
 - reversals: how often the CPUs given to batch work turned from more to less or back, on the worst node.
 
 `

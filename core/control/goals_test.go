@@ -49,7 +49,8 @@ func (f *steered) steering(t *testing.T) *sharing.Steering {
 	return s
 }
 
-// TestGoalSteersSharing: with slack batch work gets more than the target gives; a missed goal takes CPUs from it within
+// TestGoalSteersSharing: with slack batch work gets more than the target gives; a missed goal takes CPUs from
+// it within
 // two scans; when it holds again they come back; sharing off restores everything.
 func TestGoalSteersSharing(t *testing.T) {
 	f := withGoal(t)
@@ -107,7 +108,8 @@ func TestMetricStops(t *testing.T) {
 	}
 }
 
-// TestLearnedSurvives: an hour in which less held before begins with less, also under the next daemon. What is learned is
+// TestLearnedSurvives: an hour in which less held before begins with less, also under the next daemon. What is
+// learned is
 // written when an hour ends.
 func TestLearnedSurvives(t *testing.T) {
 	f := withGoal(t)

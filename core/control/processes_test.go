@@ -8,7 +8,8 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestSharingOfProcessesSaysWhatLacks: where no workload has a cgroup, as with cgroup v1, status says what sharing cannot set.
+// TestSharingOfProcessesSaysWhatLacks: where no workload has a cgroup, as with cgroup v1, status says what
+// sharing cannot set.
 func TestSharingOfProcessesSaysWhatLacks(t *testing.T) {
 	f := batch(t, turnedOn)
 	f.scans(2)

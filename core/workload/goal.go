@@ -24,10 +24,11 @@ type Goal struct {
 // GoalSource is where the metric of a goal is read.
 type GoalSource string
 
-// Sources. Only the configuration of the operator may name the last three: they are read with the rights of the daemon.
+// Sources. Only the configuration of the operator may name the last three: they are read with the rights of
+// the daemon.
 const (
 	FromKernel   GoalSource = "kernel"   // share of time that it waits for a CPU, percent
-	FromBaseline GoalSource = "baseline" // its own cycles per instruction or waiting time, against what is usual for it
+	FromBaseline GoalSource = "baseline" // its cycles per instruction or waiting time, against its own baseline
 	FromCommand  GoalSource = "command"
 	FromFile     GoalSource = "file"
 	FromQuery    GoalSource = "query" // of Prometheus
@@ -123,7 +124,8 @@ func (g *Goal) Check() error {
 	case !(g.Most > 0):
 		return errors.New("most: not given; want the most that the metric may be, such as 2ms")
 	case g.From == FromKernel && (g.Unit != "%" || g.Most > 100):
-		return fmt.Errorf("most: %s; of: kernel is the share of time that the workload waits for a CPU; want a percentage such as 5%%", g.Limit(g.Most))
+		const want = "of: kernel is the share of time that the workload waits for a CPU; want a percentage such as 5%"
+		return fmt.Errorf("most: %s; %s", g.Limit(g.Most), want)
 	}
 	return nil
 }
@@ -151,7 +153,8 @@ func ParseGoal(text string) (g Goal, err error) {
 		case "of":
 			g.From = GoalSource(value)
 			if g.From.Named() {
-				return g, fmt.Errorf("of=%s; only the operator's configuration names commands, files and queries: want kernel or baseline", value)
+				const why = "only the operator's configuration names commands, files and queries: want kernel or baseline"
+				return g, fmt.Errorf("of=%s; %s", value, why)
 			}
 			if g.From != FromKernel && g.From != FromBaseline {
 				return g, fmt.Errorf("of=%.40q; want kernel or baseline", value)
@@ -167,7 +170,8 @@ func ParseGoal(text string) (g Goal, err error) {
 		return g, err
 	}
 	if g.From == FromKernel && g.Most < leastWait {
-		return g, fmt.Errorf("most: %s; want %d%% or more: a limit of next to nothing would stop all batch work", g.Limit(g.Most), leastWait)
+		const why = "a limit of next to nothing would stop all batch work"
+		return g, fmt.Errorf("most: %s; want %d%% or more: %s", g.Limit(g.Most), leastWait, why)
 	}
 	return g, nil
 }

@@ -70,7 +70,8 @@ func (t *T) metric(value float64) *metric {
 
 func (m *metric) set(value float64) { m.value.Store(int64(1000 * value)) }
 
-// shareGoals: with slack batch work gets more than the target gives; when the goal is missed it gets less, and when it
+// shareGoals: with slack batch work gets more than the target gives; when the goal is missed it gets less, and
+// when it
 // holds again more; when the metric stops, the target applies and status says so; off and undo after kill -9 put
 // everything back.
 func shareGoals(t *T) {

@@ -19,7 +19,8 @@ type GoalScenario struct {
 	harm   harm
 }
 
-// GoalScenarios is twenty, in the order of the table: the hosts and loads of Scenarios, with goals from tight to loose and with
+// GoalScenarios is twenty, in the order of the table: the hosts and loads of Scenarios, with goals from tight
+// to loose and with
 // batch work that harms little or much.
 func GoalScenarios() []GoalScenario {
 	factors := []float64{1.5, 1.4, 1.6, 1.5, 1.3, 1.4, 1.5, 1.4, 1.3, 1.5, 1.6, 1.4, 1.5, 1.4, 1.5, 1.4, 1.3, 1.5, 1.2, 1.4}
@@ -33,17 +34,21 @@ func GoalScenarios() []GoalScenario {
 
 // GoalScore is how a run with goals went.
 type GoalScore struct {
-	// Use is the share of the pool's CPUs that were busy, with batch work counted only in ticks in which all goals held
+	// Use is the share of the pool's CPUs that were busy, with batch work counted only in ticks in which all
+	// goals held
 	// that can hold: the mean.
 	Use  float64 `json:"use"`
 	Busy float64 `json:"busy"` // all of it
-	// Possible is the use that an oracle reaches: the most batch work on each node, the same part of each, at which all goals hold.
+	// Possible is the use that an oracle reaches: the most batch work on each node, the same part of each, at
+	// which all goals hold.
 	Possible float64 `json:"possible"`
-	// Violated is the share of ticks in which a goal was missed that holds without batch work: the mean of all goals. Any is
+	// Violated is the share of ticks in which a goal was missed that holds without batch work: the mean of all
+	// goals. Any is
 	// that in which some goal was.
 	Violated float64 `json:"violated"`
 	Any      float64 `json:"any"`
-	// Recovery is the longest time in scans of 2 s until goals held again after online work grew by a tenth of a node within a
+	// Recovery is the longest time in scans of 2 s until goals held again after online work grew by a tenth of
+	// a node within a
 	// scan: 95 of 100 are no longer.
 	Recovery float64 `json:"recovery"`
 	Turns    float64 `json:"turns"` // reversals a minute of the CPUs given, on the worst node
@@ -78,7 +83,8 @@ func runGoals(s *GoalScenario, p policy, seed uint64) (GoalScore, error) {
 	s.build(&builder{h: h, r: rand.New(rand.NewPCG(seed, 0x6c6f6164))})
 	h.harm, h.batchHas = s.harm, shareOf{1, 1}
 	h.readings = rand.New(rand.NewPCG(seed, 0x676f616c))
-	j := &goalJudge{h: h, turns: make([]int, len(h.nodes)), last: make([]float64, len(h.nodes)), dir: make([]float64, len(h.nodes))}
+	nodes := len(h.nodes)
+	j := &goalJudge{h: h, turns: make([]int, nodes), last: make([]float64, nodes), dir: make([]float64, nodes)}
 	highest := s.limits(seed)
 	for _, w := range h.services() {
 		j.services = append(j.services, &service{w: w, most: highest[w.id] * s.Factor})
@@ -179,7 +185,8 @@ func (j *goalJudge) tick(given []float64) {
 	}
 }
 
-// most is the CPUs that batch work could keep busy so that all goals hold: the same part of what is free of each node.
+// most is the CPUs that batch work could keep busy so that all goals hold: the same part of what is free of
+// each node.
 func (h *host) most(services []*service) float64 {
 	asked := 0.0
 	for _, w := range h.active {
@@ -222,11 +229,16 @@ func (h *host) most(services []*service) float64 {
 
 func (j *goalJudge) score(length time.Duration) GoalScore {
 	n := float64(max(1, j.ticks))
-	return GoalScore{Use: j.use / n, Busy: j.busy / n, Possible: j.possible / n, Violated: float64(j.missed) / n / float64(max(1, len(j.services))), Any: float64(j.bad) / n,
-		Recovery: quantile(j.recoveries, 0.95), Turns: float64(slices.Max(j.turns)) / length.Minutes()}
+	goals := float64(max(1, len(j.services)))
+	return GoalScore{
+		Use: j.use / n, Busy: j.busy / n, Possible: j.possible / n,
+		Violated: float64(j.missed) / n / goals, Any: float64(j.bad) / n,
+		Recovery: quantile(j.recoveries, 0.95), Turns: float64(slices.Max(j.turns)) / length.Minutes(),
+	}
 }
 
-// read is a reading of the metric of a service over what was seen since the last one, as a policy sees it, every so often.
+// read is a reading of the metric of a service over what was seen since the last one, as a policy sees it,
+// every so often.
 func (h *host) read(s *service, every time.Duration) float64 {
 	noise := readingNoise * math.Sqrt(period.Seconds()/every.Seconds())
 	x := s.seen * math.Exp(noise*h.readings.NormFloat64())
@@ -238,7 +250,9 @@ func (h *host) read(s *service, every time.Duration) float64 {
 func (p *homenode) metrics() (out []workload.MetricReading) {
 	for _, s := range p.h.goals {
 		g := s.goal()
-		out = append(out, workload.MetricReading{Key: g.Key(), Value: p.h.read(s, period), Known: p.h.now > 0, At: epoch.Add(p.h.now)})
+		m := workload.MetricReading{Key: g.Key(), Value: p.h.read(s, period), At: epoch.Add(p.h.now)}
+		m.Known = p.h.now > 0
+		out = append(out, m)
 	}
 	return out
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// played plays some scenarios with a few seeds (SEEDS is how many, SEED the first) under one policy, and returns the mean.
+// played plays some scenarios with a few seeds (SEEDS is how many, SEED the first) under one policy, and
+// returns the mean.
 func played(t *testing.T, policy string, every int) (sum GoalScore) {
 	first, seeds := 1, 1
 	if n, err := strconv.Atoi(os.Getenv("SEED")); err == nil {
@@ -52,7 +53,8 @@ func TestGoalsBeatTheTarget(t *testing.T) {
 	}
 }
 
-// TestPeersAreWorse: rules that others have published reach less, or miss goals more often. The judge would see it if they
+// TestPeersAreWorse: rules that others have published reach less, or miss goals more often. The judge would
+// see it if they
 // did better.
 func TestPeersAreWorse(t *testing.T) {
 	const every = 7

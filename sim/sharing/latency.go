@@ -107,7 +107,8 @@ func (h *host) aloneP99(w *work) (sum float64) {
 	return sum
 }
 
-// services are the online workloads that have goals: the first of each node, at most eight, and those that run on all.
+// services are the online workloads that have goals: the first of each node, at most eight, and those that run
+// on all.
 func (h *host) services() (out []*work) {
 	seen := map[int]bool{}
 	for _, w := range h.all {

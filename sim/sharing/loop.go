@@ -53,7 +53,8 @@ func (p *homenode) begin(h *host, s *Scenario) {
 		Rules:   []workload.Rule{{Match: "/batch/**", Class: workload.Batch}, {Match: "/online/**", Class: workload.Shared, Tier: workload.Online}}}
 	if p.steered {
 		for _, x := range h.goals {
-			rule := workload.Rule{Match: string(x.w.id), Class: workload.Shared, Tier: workload.Online, Goals: []workload.Goal{x.goal()}}
+			rule := workload.Rule{Match: string(x.w.id), Class: workload.Shared, Tier: workload.Online}
+			rule.Goals = []workload.Goal{x.goal()}
 			settings.Rules = append([]workload.Rule{rule}, settings.Rules...)
 		}
 	}

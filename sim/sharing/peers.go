@@ -66,7 +66,8 @@ func (r *partitioned) slack(every time.Duration) float64 {
 	return least
 }
 
-// heracles is the controllers of Heracles (Lo and others, ISCA 2015, algorithms 1 to 3): the top one every 15 s, that of
+// heracles is the controllers of Heracles (Lo and others, ISCA 2015, algorithms 1 to 3): the top one every 15
+// s, that of
 // cores and memory every 2 s. Network and power are not modelled.
 type heracles struct {
 	partitioned
@@ -163,9 +164,11 @@ func (r *heracles) bandwidth() (most float64) {
 	return most
 }
 
-// parties is the controller of PARTIES (Chen, Delimitrou and Martínez, ASPLOS 2019, section 4): every 500 ms. Slack below
+// parties is the controller of PARTIES (Chen, Delimitrou and Martínez, ASPLOS 2019, section 4): every 500 ms.
+// Slack below
 // 0.05 of a service takes a unit of one resource from batch work at once; slack above 0.20 of all gives it one. A
-// resource whose change does not help gives way to the next. A gift that led to a violation is taken back. Here online work is one
+// resource whose change does not help gives way to the next. A gift that led to a violation is taken back.
+// Here online work is one
 // partition of each node, because its services share their CPUs.
 type parties struct {
 	partitioned

@@ -11,12 +11,13 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Goals is latency goals as configuration has them: {metric: p99, of: {query: …}, most: 2ms, window: 30s}, or a list of them.
-// of is kernel, baseline, {command: …}, {file: …, pattern: …} or {query: …}.
+// Goals is latency goals as configuration has them: {metric: p99, of: {query: …}, most: 2ms, window: 30s}, or
+// a list of them. of is kernel, baseline, {command: …}, {file: …, pattern: …} or {query: …}.
 type Goals []workload.Goal
 
 // GoalsWant is what to write, for errors (strict.Wants).
-const GoalsWant = "{metric: p99, of: {query: TEXT}, most: 2ms, window: 30s}, where of is kernel, baseline, {command: TEXT}, {file: PATH} or {query: TEXT}, or a list of them"
+const GoalsWant = "{metric: p99, of: {query: TEXT}, most: 2ms, window: 30s}, where of is kernel, baseline, " +
+	"{command: TEXT}, {file: PATH} or {query: TEXT}, or a list of them"
 
 type goalText struct {
 	Metric string        `yaml:"metric"`

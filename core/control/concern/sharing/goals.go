@@ -90,7 +90,8 @@ func (t *turn) steer(in *share.Input) {
 			t.Goals[n.ID] = was
 			continue
 		case len(was.Goals) == 0: // what an earlier daemon has learned
-			was.Goals, was.Hours = t.Earlier.Nodes[n.ID].Goals, t.Earlier.Nodes[n.ID].Hours
+			earlier := t.Earlier.Nodes[n.ID]
+			was.Goals, was.Hours = earlier.Goals, earlier.Hours
 		}
 		out, now := goal.Decide(g, was)
 		learned = learned || now.Hour != was.Hour
@@ -126,12 +127,16 @@ func goesBy(out *goal.Outcome, id workload.ID) bool {
 	return false
 }
 
-// goalInput is one node as package goal sees it.
-func (t *turn) goalInput(in *share.Input, n *share.Node, goals []goal.Reading, on map[workload.ID][]workload.NodeShare) goal.Input {
-	g := goal.Input{At: in.At, Hour: goal.HourOfWeek(in.At), Target: in.Target, Pool: float64(n.Pool.Len()), Can: t.canLimit()}
+// ran is where workloads ran.
+type ran map[workload.ID][]workload.NodeShare
+
+// goalInput returns one node as package goal sees it.
+func (t *turn) goalInput(in *share.Input, n *share.Node, goals []goal.Reading, on ran) goal.Input {
+	g := goal.Input{At: in.At, Hour: goal.HourOfWeek(in.At), Target: in.Target}
+	g.Pool, g.Can = float64(n.Pool.Len()), t.canLimit()
 	for _, r := range goals {
-		for _, ran := range on[r.Workload] {
-			if ran.Node == n.ID && ran.Share >= fewest {
+		for _, x := range on[r.Workload] {
+			if x.Node == n.ID && x.Share >= fewest {
 				g.Goals = append(g.Goals, r)
 			}
 		}
@@ -204,7 +209,8 @@ func (t *turn) tellGoals(out *Steering) {
 			continue
 		}
 		told[v.Workload] = true
-		t.Once(ToldGoal+string(v.Workload), plan.Event{Kind: plan.EventHost, Workload: v.Workload, Error: true}, words.GoalUnusable, v.Metric, v.State)
+		event := plan.Event{Kind: plan.EventHost, Workload: v.Workload, Error: true}
+		t.Once(ToldGoal+string(v.Workload), event, words.GoalUnusable, v.Metric, v.State)
 	}
 	for i := range out.Goals {
 		if id := out.Goals[i].Workload; !told[id] {
@@ -214,8 +220,8 @@ func (t *turn) tellGoals(out *Steering) {
 }
 
 // readings returns the goals of the workloads that run, rising by ID, and where these ran.
-func (t *turn) readings() (out []goal.Reading, on map[workload.ID][]workload.NodeShare) {
-	on = map[workload.ID][]workload.NodeShare{}
+func (t *turn) readings() (out []goal.Reading, on ran) {
+	on = ran{}
 	for _, x := range t.Subjects {
 		o := &x.Observation
 		if len(x.Spec.Goals) == 0 || t.Shared.Of(o.ID) != nil || t.isMine(x) {
@@ -224,7 +230,10 @@ func (t *turn) readings() (out []goal.Reading, on map[workload.ID][]workload.Nod
 		on[o.ID] = t.ranOn(o)
 		for i := range x.Spec.Goals {
 			g := &x.Spec.Goals[i]
-			r := goal.Reading{Workload: o.ID, As: fmt.Sprint(o.CgroupID, t.Start(o)), Metric: g.Metric, Unit: g.Unit, Most: g.Most, Window: g.Window}
+			r := goal.Reading{
+				Workload: o.ID, As: fmt.Sprint(o.CgroupID, t.Start(o)),
+				Metric: g.Metric, Unit: g.Unit, Most: g.Most, Window: g.Window,
+			}
 			switch g.From {
 			case workload.FromKernel:
 				t.waiting(&r, o)
@@ -232,7 +241,8 @@ func (t *turn) readings() (out []goal.Reading, on map[workload.ID][]workload.Nod
 				t.harm(&r, o)
 			default:
 				if m := t.Snapshot.MetricOf(g); m != nil {
-					r.Value, r.Known, r.At, r.Failed = m.Value, m.Known, m.At, m.Failed
+					r.Value, r.Known = m.Value, m.Known
+					r.At, r.Failed = m.At, m.Failed
 				} else {
 					r.Failed = "the daemon does not read it"
 				}
@@ -260,7 +270,8 @@ func (t *turn) waiting(r *goal.Reading, o *workload.Observation) {
 		r.Failed = "this kernel does not count how long it waits for a CPU"
 		return
 	}
-	r.Known, r.At, r.Value = true, t.Began.Round(0).UTC(), 100*Waited(o)
+	r.Known, r.At = true, t.Began.Round(0).UTC()
+	r.Value = 100 * Waited(o)
 }
 
 // harm reads the signal of package share for harm, in parts of its limit.
@@ -273,7 +284,8 @@ func (t *turn) harm(r *goal.Reading, o *workload.Observation) {
 		}
 		now := v.Samples[len(v.Samples)-1]
 		if v.Limit > 0 && now >= 0 {
-			r.Known, r.At, r.Value = true, t.Interference.At, now/v.Limit
+			r.Known, r.At = true, t.Interference.At
+			r.Value = now / v.Limit
 			return
 		}
 	}
@@ -306,5 +318,6 @@ func (v *View) Limited(most share.CacheLimit) share.CacheLimit {
 		}
 		return all
 	}
-	return share.CacheLimit{Cache: part(most.Cache, goal.Cache), Bandwidth: max(part(most.Bandwidth, goal.Bandwidth), min(most.Bandwidth, 10))}
+	least := min(most.Bandwidth, 10)
+	return share.CacheLimit{Cache: part(most.Cache, goal.Cache), Bandwidth: max(part(most.Bandwidth, goal.Bandwidth), least)}
 }
