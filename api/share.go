@@ -80,6 +80,15 @@ type ShareGoal struct {
 	Limits bool        `json:"limits"`          // whether this goal has the least slack and decides
 }
 
+// Text returns a goal as "p99 1.4 of 2 ms".
+func (g *ShareGoal) Text() string {
+	now := "unknown"
+	if g.Value != nil {
+		now = workload.WithUnit(*g.Value, "")
+	}
+	return g.Metric + " " + now + " of " + workload.WithUnit(g.Most, g.Unit)
+}
+
 // ShareCache is what batch work has of the last-level caches and of memory bandwidth.
 type ShareCache struct {
 	Schemata  string   `json:"schemata,omitempty"`         // what the group homenode-batch of resctrl has, lines with spaces between; absent when nothing is set

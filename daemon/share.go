@@ -175,12 +175,34 @@ func (v *View) sharingOf(id workload.ID) []string {
 	if v.Sharing.Leaves(id) {
 		return []string{words.Because(words.ShareLeft).String()}
 	}
+	out := v.goalsOf(id)
 	for _, h := range v.Sharing.Interference.Harms() {
 		if h.Workload == id {
-			return words.Sentences(h.Why)
+			return append(out, words.Sentences(h.Why)...)
 		}
 	}
-	return nil
+	return out
+}
+
+// goalsOf returns the goals of one workload in sentences.
+func (v *View) goalsOf(id workload.ID) (out []string) {
+	if v.Sharing.Steering == nil {
+		return nil
+	}
+	for i := range v.Sharing.Steering.Goals {
+		x := &v.Sharing.Steering.Goals[i]
+		if x.Workload != id {
+			continue
+		}
+		most := workload.WithUnit(x.Most, x.Unit)
+		if x.Why.None() {
+			now := workload.WithUnit(x.Value, "")
+			out = append(out, words.Because(words.GoalNow, x.Metric, now, most, x.Slack).String())
+		} else {
+			out = append(out, words.Because(words.GoalIs, x.Metric, most, x.Why).String())
+		}
+	}
+	return out
 }
 
 func shareHarm(h *share.Harm) api.ShareHarm {

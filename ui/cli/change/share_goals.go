@@ -14,12 +14,19 @@ import (
 func writeGoals(w io.Writer, p view.Paint, s *api.Sharing, how string) {
 	busy := "?"
 	if s.Busy != nil {
-		busy = fmt.Sprintf("%.0f", 100**s.Busy)
+		busy = fmt.Sprintf("%.0f", 100*min(1, *s.Busy))
 	}
-	line := fmt.Sprintf("sharing is on: %s %% used, up to %.0f %% by latency goals%s", busy, 100**s.Use, how)
+	by, decides := "by share.target, because no goal can be used", false
+	for i := range s.Goals {
+		decides = decides || s.Goals[i].Limits
+	}
+	if decides {
+		by = "by latency goals"
+	}
+	line := fmt.Sprintf("sharing is on: %s %% used, up to %.0f %% %s%s", busy, 100**s.Use, by, how)
 	for i := range s.Goals {
 		if g := &s.Goals[i]; g.Limits {
-			line += fmt.Sprintf("; %s %s", g.ID, GoalValue(g))
+			line += fmt.Sprintf("; %s %s", g.ID, g.Text())
 		}
 	}
 	fmt.Fprintf(w, "%s\nnext step: %s\n\n", line, s.Next)
@@ -37,15 +44,6 @@ func writeGoals(w io.Writer, p view.Paint, s *api.Sharing, how string) {
 	}
 	t.Print(w, p)
 	fmt.Fprintln(w)
-}
-
-// GoalValue returns a goal as "p99 1.4 of 2 ms".
-func GoalValue(g *api.ShareGoal) string {
-	now := "unknown"
-	if g.Value != nil {
-		now = workload.WithUnit(*g.Value, "")
-	}
-	return fmt.Sprintf("%s %s of %s", g.Metric, now, workload.WithUnit(g.Most, g.Unit))
 }
 
 func goalState(p view.Paint, g *api.ShareGoal) string {
