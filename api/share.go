@@ -43,15 +43,20 @@ type Upgraded struct {
 
 // Sharing is how many CPUs batch work may have now, so that online work does not feel it.
 type Sharing struct {
-	Schema    string      `json:"schema"`         // homenode-share/1
-	On        bool        `json:"on"`             // whether batch work is squeezed
-	Mode      string      `json:"mode"`           // mode of the daemon: observe (nothing is changed) or enforce; none when no daemon runs
-	Target    float64     `json:"target"`         // share of the CPUs that may be busy, 0 to 1
-	Rest      string      `json:"rest,omitempty"` // why there is nothing to share; absent when there is
-	Nodes     []ShareNode `json:"nodes"`          // NUMA nodes, rising by ID
-	Workloads []ShareWork `json:"workloads"`      // batch workloads, rising by ID
-	LeftAlone []ShareLeft `json:"left_alone"`     // batch workloads that sharing changes nothing of, rising by ID
-	Important []ShareHarm `json:"important"`      // workloads that batch work must not hurt, rising by ID; those that use most CPU, 16 at most
+	Schema    string      `json:"schema"`          // homenode-share/1
+	On        bool        `json:"on"`              // whether batch work is squeezed
+	Mode      string      `json:"mode"`            // mode of the daemon: observe (nothing is changed) or enforce; none when no daemon runs
+	Target    float64     `json:"target"`          // share of the CPUs that may be busy, 0 to 1
+	Use       *float64    `json:"use,omitempty"`   // share of the CPUs that may be busy so that the latency goals hold, 0 to 1: it replaces target; absent without goals
+	Busy      *float64    `json:"busy,omitempty"`  // share of those CPUs that were busy in the newest scan, 0 to 1; absent without goals
+	Goals     []ShareGoal `json:"goals,omitempty"` // latency goals, rising by workload and metric; absent without any
+	Next      string      `json:"next,omitempty"`  // what the goals led to in the newest scan, and the next step, in a sentence; absent without goals
+	Lacks     string      `json:"lacks,omitempty"` // what sharing cannot set on this host and what helps, in a sentence; absent where it can set all
+	Rest      string      `json:"rest,omitempty"`  // why there is nothing to share; absent when there is
+	Nodes     []ShareNode `json:"nodes"`           // NUMA nodes, rising by ID
+	Workloads []ShareWork `json:"workloads"`       // batch workloads, rising by ID
+	LeftAlone []ShareLeft `json:"left_alone"`      // batch workloads that sharing changes nothing of, rising by ID
+	Important []ShareHarm `json:"important"`       // workloads that batch work must not hurt, rising by ID; those that use most CPU, 16 at most
 
 	Signals []workload.SourceStatus `json:"signals"` // what tells that somebody is hurt, and why what cannot be had cannot
 
@@ -59,6 +64,29 @@ type Sharing struct {
 	Scheduler *ShareScheduler `json:"scheduler,omitempty"`
 	// Cache is what batch work has of the last-level caches and of memory bandwidth (resctrl).
 	Cache *ShareCache `json:"cache,omitempty"`
+}
+
+// ShareGoal is a latency goal of a workload.
+type ShareGoal struct {
+	ID     workload.ID `json:"id"`              // ID of the workload
+	Metric string      `json:"metric"`          // name of the metric
+	Unit   string      `json:"unit,omitempty"`  // unit of value and most; absent for none
+	Value  *float64    `json:"value,omitempty"` // newest value; absent before the first
+	Most   float64     `json:"most"`            // limit: the most that the value may be
+	Slack  *float64    `json:"slack,omitempty"` // part of the limit that is left, below 0 when the goal is missed; absent while the metric cannot be used
+	State  string      `json:"state"`           // state: held, near (within the margin of its limit), missed, unread, stale, constant or waiting (for a first value)
+	Why    string      `json:"why,omitempty"`   // why the metric cannot be used, in a sentence; absent when it can
+	Age    *float64    `json:"age_s,omitempty"` // age of the value, s; absent before the first
+	Limits bool        `json:"limits"`          // whether this goal has the least slack and decides
+}
+
+// Text returns a goal as "p99 1.4 of 2 ms".
+func (g *ShareGoal) Text() string {
+	now := "unknown"
+	if g.Value != nil {
+		now = workload.WithUnit(*g.Value, "")
+	}
+	return g.Metric + " " + now + " of " + workload.WithUnit(g.Most, g.Unit)
 }
 
 // ShareCache is what batch work has of the last-level caches and of memory bandwidth.
@@ -122,15 +150,16 @@ type ShareHarm struct {
 
 // ShareNode is what batch work may have of one NUMA node.
 type ShareNode struct {
-	Node   topology.NodeID `json:"node"`   // node ID of the kernel
-	CPUs   float64         `json:"cpus"`   // CPUs that batch work may keep busy now: what is left of the target after online work, the system and the CPUs kept idle; it grows slowly
-	Given  string          `json:"given"`  // CPUs that it may use for that, in list format: whole cores
-	Pool   int             `json:"pool"`   // number of CPUs that neither dedicated work nor the host holds
-	Used   float64         `json:"used"`   // CPUs that batch work keeps busy
-	Online float64         `json:"online"` // CPUs that online work keeps busy
-	System float64         `json:"system"` // CPUs that everything else keeps busy
-	Idle   int             `json:"idle"`   // number of CPUs that are kept idle
-	Why    []string        `json:"why"`    // why, in sentences
+	Node   topology.NodeID `json:"node"`          // node ID of the kernel
+	CPUs   float64         `json:"cpus"`          // CPUs that batch work may keep busy now: what is left of the target after online work, the system and the CPUs kept idle; it grows slowly
+	Given  string          `json:"given"`         // CPUs that it may use for that, in list format: whole cores
+	Pool   int             `json:"pool"`          // number of CPUs that neither dedicated work nor the host holds
+	Use    *float64        `json:"use,omitempty"` // share of these CPUs that may be busy so that latency goals hold, 0 to 1; absent where no workload with a goal runs
+	Used   float64         `json:"used"`          // CPUs that batch work keeps busy
+	Online float64         `json:"online"`        // CPUs that online work keeps busy
+	System float64         `json:"system"`        // CPUs that everything else keeps busy
+	Idle   int             `json:"idle"`          // number of CPUs that are kept idle
+	Why    []string        `json:"why"`           // why, in sentences
 }
 
 // ShareLeft is a batch workload that sharing changes nothing of.

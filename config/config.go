@@ -309,6 +309,8 @@ type Share struct {
 	// Kubernetes to evict the pod and, with Stop, systemd to stop the unit. 0 asks nobody.
 	EvictAfter time.Duration `yaml:"evict_after"`
 	Stop       bool          `yaml:"stop"`
+	// Prometheus is the address of the server that queries of slo ask; "" is none.
+	Prometheus string `yaml:"prometheus"`
 
 	// Beside CPU sets. None of it is on by default: memory and block devices have owners more
 	// often than CPUs do.
@@ -433,6 +435,7 @@ type Rule struct {
 	SMT        workload.SMTPolicy `yaml:"smt"`
 	Isolated   bool               `yaml:"isolated"` // dedicated work: what the kernel can move goes off its CPUs
 	Near       specfile.Nears     `yaml:"near"`     // devices, processes, services; instead of what is learned, also when empty
+	SLO        specfile.Goals     `yaml:"slo"`      // latency goals: batch work gives way so that they hold
 	// Labels that a pod must have, all of them; what is no pod has none.
 	Labels map[string]string `yaml:"labels"`
 }
@@ -446,7 +449,7 @@ func (r *Rule) Wishes() workload.Rule {
 	for i := range r.Near {
 		near = append(near, r.Near[i].String())
 	}
-	return workload.Rule{Match: r.Match, Class: class, Tier: tier, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Isolated: r.Isolated, Near: near, NearGiven: r.Near != nil}
+	return workload.Rule{Match: r.Match, Class: class, Tier: tier, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Isolated: r.Isolated, Near: near, NearGiven: r.Near != nil, Goals: r.SLO}
 }
 
 // tier is the one that a rule gives by any of the keys for it; "" when none does.
@@ -568,6 +571,7 @@ func Merge(defaults Config, layers ...Layer) (Config, error) {
 			reflect.TypeFor[Size]():            "a size with a unit, such as 64MiB",
 			reflect.TypeFor[topology.CPUSet](): "CPUs in list format, such as 0-3,8",
 			reflect.TypeFor[specfile.Nears]():  specfile.NearsWant,
+			reflect.TypeFor[specfile.Goals]():  specfile.GoalsWant,
 		})
 		if err != nil {
 			return c, fmt.Errorf("%s: %w", l.Name, err)

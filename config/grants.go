@@ -101,6 +101,8 @@ func (r *Rule) gives() string {
 		return fmt.Sprintf("%d CPUs", r.CPUs)
 	case r.Memory > 0:
 		return "memory"
+	case len(r.SLO) > 0:
+		return "a latency goal"
 	case (&workload.Spec{Near: r.Near}).Requires():
 		return "near with policy required"
 	}

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -93,8 +95,37 @@ func (c *Config) Validate() error {
 		if err := c.Workloads[i].validate(); err != nil {
 			return fmt.Errorf("workloads[%d].%w", i, err)
 		}
+		asks := slices.ContainsFunc(c.Workloads[i].SLO, func(g workload.Goal) bool { return g.From == workload.FromQuery })
+		if asks && c.Share.Prometheus == "" {
+			return fmt.Errorf("workloads[%d].slo: of.query: no server to ask; set share.prometheus, such as http://localhost:9090", i)
+		}
+	}
+	return c.Share.validatePrometheus()
+}
+
+func (s *Share) validatePrometheus() error {
+	if s.Prometheus == "" {
+		return nil
+	}
+	u, err := url.Parse(s.Prometheus)
+	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
+		return fmt.Errorf("share.prometheus: %q; want an address such as http://localhost:9090", s.Prometheus)
 	}
 	return nil
+}
+
+// Goals returns the goals whose metrics a command, a file or a query has, each once.
+func (c *Config) Goals() (out []workload.Goal) {
+	for i := range c.Workloads {
+		for _, g := range c.Workloads[i].SLO {
+			key := g.Key()
+			same := func(o workload.Goal) bool { return o.Key() == key }
+			if g.From.Named() && !slices.ContainsFunc(out, same) {
+				out = append(out, g)
+			}
+		}
+	}
+	return out
 }
 
 // oneOf checks a value that is one of a few words.
@@ -218,6 +249,14 @@ func (r *Rule) validate() error {
 	}
 	if r.Isolated && r.Class != workload.Dedicated {
 		return errors.New("isolated: true goes with class: dedicated")
+	}
+	if err := r.SLO.Check(); err != nil {
+		return fmt.Errorf("slo: %w", err)
+	}
+	for i := range r.SLO {
+		if _, err := regexp.Compile(r.SLO[i].Match); err != nil {
+			return fmt.Errorf("slo: of.pattern: %w", err)
+		}
 	}
 	switch r.SMT {
 	case "", workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:

@@ -113,6 +113,8 @@ func Written(v any) string {
 			}
 		}
 		return flow(all)
+	case specfile.Goals:
+		return flow(v.Written())
 	case fmt.Stringer:
 		return flow(v.String())
 	}

@@ -36,6 +36,8 @@ type Options struct {
 	Clock     Clock
 	Recorder  Recorder // nil keeps no record
 	Log       *slog.Logger
+	// Metrics is what the goals of the configuration are read from, one for each reading.
+	Metrics []Metric
 	// Admitted is what `homenode run` has started without a daemon and still lives; nil:
 	// nothing. It is asked at the start and before a home is given.
 	Admitted func() []control.Admission
@@ -86,6 +88,8 @@ type Daemon struct {
 	requests chan asked
 	view     atomic.Pointer[View]
 	ended    chan struct{} // closed when the loop has ended
+
+	readings []atomic.Pointer[workload.MetricReading] // of o.Metrics
 
 	// The loop's alone.
 	state     *control.State
@@ -149,6 +153,7 @@ func New(o Options) (*Daemon, error) {
 		inputs: make(chan arrival, 1024), stuck: map[callKey]int{}, surveying: map[control.SurveyKind]bool{}, refreshing: make([]chan error, len(o.Sources)), claimed: make([]control.Claimed, len(o.Sources)), requests: make(chan asked, 64), ended: make(chan struct{}),
 		answers: map[uint64]asked{}, cancels: map[uint64]context.CancelFunc{}, cancelled: map[uint64]bool{}}
 	d.noted = make(chan string, 1)
+	d.readings = make([]atomic.Pointer[workload.MetricReading], len(o.Metrics))
 	d.work, d.stop = context.WithCancel(context.Background())
 	saved, err := load(o.Store)
 	if err != nil {
@@ -196,6 +201,7 @@ func load(s Store) (v control.Saved, err error) {
 	read(control.KeyPast, &v.Past)
 	read(control.KeyPartition, &v.Partition)
 	read(control.KeySharing, &v.Sharing)
+	read(control.KeyGoals, &v.Sharing.Learned)
 	read(control.KeyScheduler, &v.Scheduler)
 	read(control.KeyUndoing, &v.Undoing)
 	read(control.KeyTheirs, &v.Theirs)
@@ -288,6 +294,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}()
 	defer close(d.ended)
 	defer d.stop()
+	for i := range d.o.Metrics {
+		go d.follow(ctx, i)
+	}
 	wake := make(chan struct{})
 	for _, s := range d.o.Sources {
 		if j, ok := s.(Joining); ok {
@@ -728,6 +737,7 @@ func (d *Daemon) look(number uint64, began time.Time) (*control.Scan, error) {
 		scan.Failed = err.Error()
 		return scan, err
 	}
+	scan.Snapshot.Metrics = d.metricsNow()
 	for i, s := range d.o.Sources {
 		err := d.claim(s, &d.claimed[i], scan.Snapshot.Host)
 		c := d.claimed[i]

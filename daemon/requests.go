@@ -198,6 +198,13 @@ func placeRequest(w *api.Want) (*control.PlaceRequest, error) {
 		}
 		spec.Near = append(spec.Near, near...)
 	}
+	if w.SLO != "" {
+		goal, err := workload.ParseGoal(w.SLO)
+		if err != nil {
+			return nil, &api.Error{Code: api.BadRequest, Text: "slo: " + err.Error()}
+		}
+		spec.Goals = []workload.Goal{goal}
+	}
 	hold := time.Duration(max(-1, min(w.HoldSeconds, math.MaxInt32))) * time.Second // which it can count
 	r := &control.PlaceRequest{Spec: spec, Process: w.Process, Hold: hold, Release: w.Release}
 	if w.Owner != "" {

@@ -94,11 +94,16 @@ func (v *View) scheduler() *api.ShareScheduler {
 
 // sharing is the wire form of what batch work may have.
 func (v *View) sharing() api.Sharing {
-	out := api.Sharing{Schema: "homenode-share/1", On: v.Sharing.On, Mode: v.Settings.Mode(), Target: v.Settings.Share.Target, Rest: v.Sharing.Rest.String(),
+	out := api.Sharing{Schema: "homenode-share/1", On: v.Sharing.On, Mode: v.Settings.Mode(), Target: v.Settings.Share.Target, Rest: v.Sharing.Rest.String(), Lacks: v.Sharing.Lacks.String(),
 		Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{}, Important: []api.ShareHarm{}, Signals: append([]workload.SourceStatus{}, v.Snapshot.Signals...)}
+	v.goals(&out)
 	for i := range v.Sharing.Nodes {
 		b := &v.Sharing.Nodes[i]
-		out.Nodes = append(out.Nodes, api.ShareNode{Node: b.Node, CPUs: b.CPUs, Given: b.Given.String(), Pool: b.Pool, Used: b.Used, Online: b.Online, System: b.System, Idle: b.Idle,
+		var use *float64
+		if s := v.Sharing.Steering.Of(b.Node); s != nil {
+			use = &s.Use
+		}
+		out.Nodes = append(out.Nodes, api.ShareNode{Node: b.Node, Use: use, CPUs: b.CPUs, Given: b.Given.String(), Pool: b.Pool, Used: b.Used, Online: b.Online, System: b.System, Idle: b.Idle,
 			Why: words.Sentences(b.Why)})
 	}
 	for i := range v.Sharing.Work {
@@ -132,6 +137,27 @@ func (v *View) sharing() api.Sharing {
 	return out
 }
 
+// goals adds the latency goals and what they led to.
+func (v *View) goals(out *api.Sharing) {
+	g := v.Sharing.Steering
+	if g == nil {
+		return
+	}
+	out.Use, out.Busy, out.Next = &g.Use, &g.Busy, g.Next.String()
+	for i := range g.Goals {
+		x := &g.Goals[i]
+		w := api.ShareGoal{ID: x.Workload, Metric: x.Metric, Unit: x.Unit, Most: x.Most, State: x.State, Why: x.Why.String(), Limits: i == g.Worst}
+		if x.Known {
+			age := v.At.Sub(x.At).Seconds()
+			w.Value, w.Age = &x.Value, &age
+		}
+		if x.Why.None() {
+			w.Slack = &x.Slack
+		}
+		out.Goals = append(out.Goals, w)
+	}
+}
+
 // whyGrant is why a batch workload has what it has. What its memory traffic is matters to the order
 // of squeezing alone.
 func whyGrant(g *share.Grant) string {
@@ -149,12 +175,34 @@ func (v *View) sharingOf(id workload.ID) []string {
 	if v.Sharing.Leaves(id) {
 		return []string{words.Because(words.ShareLeft).String()}
 	}
+	out := v.goalsOf(id)
 	for _, h := range v.Sharing.Interference.Harms() {
 		if h.Workload == id {
-			return words.Sentences(h.Why)
+			return append(out, words.Sentences(h.Why)...)
 		}
 	}
-	return nil
+	return out
+}
+
+// goalsOf returns the goals of one workload in sentences.
+func (v *View) goalsOf(id workload.ID) (out []string) {
+	if v.Sharing.Steering == nil {
+		return nil
+	}
+	for i := range v.Sharing.Steering.Goals {
+		x := &v.Sharing.Steering.Goals[i]
+		if x.Workload != id {
+			continue
+		}
+		most := workload.WithUnit(x.Most, x.Unit)
+		if x.Why.None() {
+			now := workload.WithUnit(x.Value, "")
+			out = append(out, words.Because(words.GoalNow, x.Metric, now, most, x.Slack).String())
+		} else {
+			out = append(out, words.Because(words.GoalIs, x.Metric, most, x.Why).String())
+		}
+	}
+	return out
 }
 
 func shareHarm(h *share.Harm) api.ShareHarm {

@@ -89,6 +89,7 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 	defer s.Close()
 
 	options := optionsFor(c)
+	options.Metrics = metricsOf(&c)
 	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, runsHere(c.StateDir).Admitted, odd
 	proxmoxIn(&options, c)
 	incusIn(&options, c)

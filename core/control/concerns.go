@@ -227,7 +227,7 @@ func (v *View) attend() ConcernAttention {
 }
 
 // toldOf has the prefixes of lines that history has once for each living workload.
-var toldOf = []string{sharing.ToldFrozen}
+var toldOf = []string{sharing.ToldFrozen, sharing.ToldGoal}
 
 // readsThreads reports whether threads of wide work are read one by one.
 func (s *Settings) readsThreads() bool { return s.Divide }
@@ -264,6 +264,7 @@ func MeasureWorkers(o *workload.Observation, workers []place.Worker) (WorkersMea
 // Keys of what concerns have on disk, and the workload that stands for NUMA balancing.
 const (
 	KeySharing       = sharing.Key
+	KeyGoals         = sharing.GoalsKey
 	KeyScheduler     = scheduler.Key
 	BalancingID      = threads.BalancingID
 	IsolationID      = isolate.ID

@@ -41,6 +41,7 @@ type fake struct {
 	beat  int      // of hurt
 
 	uses     []workload.NodeUse // what scans see of the nodes
+	metrics  []workload.MetricReading
 	t        testing.TB
 	s        *State
 	settings Settings
@@ -151,6 +152,7 @@ func (d *disk) saved(t testing.TB) (v Saved) {
 	read(KeyPast, &v.Past)
 	read(KeyPartition, &v.Partition)
 	read(KeySharing, &v.Sharing)
+	read(KeyGoals, &v.Sharing.Learned)
 	read(KeyScheduler, &v.Scheduler)
 	read(KeyUndoing, &v.Undoing)
 	read(KeyTheirs, &v.Theirs)
@@ -302,7 +304,7 @@ func (f *fake) snapshot() workload.Snapshot {
 	h := f.host()
 	v := f.s.View()
 	seen := v.Attention()
-	s := workload.Snapshot{Host: h, Shrunk: f.shrunk, Problems: f.problems, Uptime: f.uptime, Nodes: f.uses}
+	s := workload.Snapshot{Host: h, Shrunk: f.shrunk, Problems: f.problems, Uptime: f.uptime, Nodes: f.uses, Metrics: f.metrics}
 	h.Allowed = h.Allowed.Minus(f.isolated()) // others cannot use them, nor homenode itself
 	for _, id := range slices.Sorted(maps.Keys(f.works)) {
 		w := f.works[id]

@@ -30,9 +30,10 @@ func TestEachKeyOfARuleReachesGuests(t *testing.T) {
 		"Memory":     {workload.Rule{Memory: 2 << 20}, nil, "2 GiB of memory"},
 		"Isolated":   {workload.Rule{Isolated: true}, func(s *workload.Spec) bool { return s.Isolated }, ""},
 		"SMT":        {workload.Rule{SMT: workload.SMTIsolate}, nil, "smt isolate"},
-		"Isolated":   {workload.Rule{Isolated: true}, func(s *workload.Spec) bool { return s.Isolated }, ""},
 		"Near": {workload.Rule{Near: []string{"device=eth0,policy=required"}, NearGiven: true},
 			func(s *workload.Spec) bool { return len(s.Near) == 1 && s.Near[0].Required }, ""},
+		"Goals": {workload.Rule{Goals: []workload.Goal{p99}},
+			func(s *workload.Spec) bool { return len(s.Goals) == 1 }, ""},
 		"NearGiven": {workload.Rule{NearGiven: true}, func(s *workload.Spec) bool { return len(s.Near) == 0 }, ""}, // no learned link
 	} {
 		rule := tt.rule

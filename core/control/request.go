@@ -123,6 +123,9 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 // of its party.
 func (s *State) placing(in *PlaceRequest) (*homes.Placing, *Failure) {
 	out := &homes.Placing{PlaceRequest: in, As: in.Spec, From: s.origin(in)}
+	if len(in.Spec.Goals) > 0 && out.From.Owner != workload.SystemOwner {
+		return nil, refuse(Forbidden, words.GoalNotYours)
+	}
 	spec := &out.As
 	spec.Near = slices.Clone(spec.Near)
 	of := out.From.Owner

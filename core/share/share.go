@@ -45,12 +45,18 @@ type Input struct {
 	Settings
 }
 
+// LeastOf returns the CPUs of a node that batch work may always keep busy.
+func (in *Input) LeastOf(n *Node) float64 { return leastOf(in, n) }
+
 // Node is the CPUs of one NUMA node, by user.
 type Node struct {
 	ID    topology.NodeID
 	Pool  topology.CPUSet   // online, neither reserved nor dedicated
 	Cores []topology.CPUSet // those that lie wholly in Pool, in the order of the machine
-	Known bool              // the next two are known
+	// Target replaces that of Settings where latency goals have set it, and the CPUs kept idle follow
+	// from it; 0 where they have not.
+	Target float64
+	Known  bool // the next two are known
 	// Online and System are the CPUs of Pool kept busy by online work and by what is no workload.
 	Online, System float64
 	// Wait is the share of time, 0 to 1, that the important workload Waiting waited for a CPU:
@@ -109,6 +115,7 @@ type NodeState struct {
 	Turned time.Time       `json:"turned,omitzero"` // when more was last given after less
 	Rested time.Time       `json:"rested,omitzero"` // from when on it may turn to a little more; a minute before to a lot more
 	Shrank time.Time       `json:"shrank,omitzero"`
+	Target float64         `json:"target,omitempty"` // that latency goals have set
 }
 
 // Sample is the use of a node at one time.
@@ -255,6 +262,9 @@ func idle(in *Input, n *Node) int {
 	if in.Idle > 0 {
 		return min(in.Idle, k)
 	}
+	if n.Target > 0 {
+		return min(int((1-n.Target)*float64(k)), k/4)
+	}
 	return min(max(width(n), (k+7)/8), k/4)
 }
 
@@ -321,8 +331,9 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 	pool := float64(b.Pool)
 	used := n.Online + n.System
 	low := leastOf(in, n)
-	now := Sample{At: in.At, Allowance: pool*in.Target - used, Room: pool - used - float64(b.Idle)}
-	b.Why = words.Reasons(words.Because(words.ShareBudget, b.Pool, n.Online, n.System, b.Idle, in.Target, max(0, min(now.Allowance, now.Room))))
+	target := cmp.Or(n.Target, in.Target)
+	now := Sample{At: in.At, Allowance: pool*target - used, Room: pool - used - float64(b.Idle)}
+	b.Why = words.Reasons(words.Because(words.ShareBudget, b.Pool, n.Online, n.System, b.Idle, target, max(0, min(now.Allowance, now.Room))))
 	if now.Room < now.Allowance {
 		b.Why = append(b.Why, words.Because(words.ShareBuffer))
 	}
@@ -330,6 +341,7 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 	if !trims {
 		step = max(step, float64(width(n)))
 	}
+	m.retarget(n.Target, target, pool)
 	before := m.CPUs
 	m.remember(now)
 	seen := m.look(pool)
@@ -349,8 +361,12 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 			m.CPUs = min(more, before+step)
 			if m.Fell || m.Turned.IsZero() {
 				m.Fell, m.Turned = false, in.At
-				if m.Rested = m.Rested.Add(between); m.Rested.Before(in.At.Add(between)) {
-					m.Rested = in.At.Add(between)
+				rest := between
+				if n.Target > 0 {
+					rest = 2 * between // the use changes too, beside the load
+				}
+				if m.Rested = m.Rested.Add(rest); m.Rested.Before(in.At.Add(rest)) {
+					m.Rested = in.At.Add(rest)
 				}
 			}
 			b.Why = append(b.Why, words.Because(words.ShareGrown, m.CPUs-before))
@@ -385,6 +401,20 @@ func whole(n *Node, set topology.CPUSet) topology.CPUSet {
 		}
 	}
 	return out
+}
+
+// retarget moves the samples of a node to a new target: what was seen of online work before it still
+// counts. goals is the target that latency goals have set, 0 for none.
+func (m *NodeState) retarget(goals, target, pool float64) {
+	if m.Target > 0 && m.Target != target {
+		for i := range m.Seen {
+			m.Seen[i].Allowance += pool * (target - m.Target)
+		}
+	}
+	m.Target = 0
+	if goals > 0 {
+		m.Target = target
+	}
 }
 
 // remember keeps what was found, one sample a second, for as long as it may be asked for: the

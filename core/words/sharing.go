@@ -47,5 +47,6 @@ var (
 	ShareHadCut     = says("share-had-cut", "It was limited to one core of each node for {} until {for} ago.")
 	ShareCleared    = says("share-cleared", "Limiting {} did not help {}: homenode does not limit it for that again for {for}.")
 	ShareHurts      = says("share-hurts", "It hurts {}: correlation {.2f} over {n sample}.")
+	ShareProcesses  = says("share-processes", "Workloads are processes here, because cgroup v2 is not in use: batch work gets CPU sets by affinity alone, without cpu.idle, limits and freezing. Start the kernel with systemd.unified_cgroup_hierarchy=1 for those (it needs Linux 4.15 and systemd 239; CentOS 7 has neither).")
 	ShareOrdered    = says("share-ordered", "{} turned sharing {}")
 )

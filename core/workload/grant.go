@@ -26,6 +26,7 @@ const (
 	MayBeStrict      Permission = "tier=online-strict" // … on SMT siblings, too
 	MayBeImportant   Permission = "importance"         // any importance
 	MayBookMemory    Permission = "memory"             // more than the limit, or without a limit
+	MayHaveGoal      Permission = "slo"                // batch work gives way so that a latency goal holds
 	MayRequireNearby Permission = "near=required"      // no home without the node of a device or workload
 	MayBeIsolated    Permission = "isolated"           // moves interrupts and kernel work off its CPUs
 )
@@ -36,7 +37,7 @@ var yielding = []Permission{"near", "max-nodes", "class=batch", "tier=batch"}
 // Permissions lists what a grant can allow.
 var Permissions = []Permission{
 	MayBeShared, MayBeDedicated, MayBeNormal, MayBeOnline, MayBeStrict,
-	MayBeImportant, MayBookMemory, MayRequireNearby, MayBeIsolated,
+	MayBeImportant, MayBookMemory, MayHaveGoal, MayRequireNearby, MayBeIsolated,
 }
 
 // ParsePermission reads an entry of a grant's list.
@@ -111,7 +112,8 @@ type Wishes struct {
 	Near       []Near
 	MaxNodes   int // 1 or more
 	Memory     topology.KiB
-	Isolated   bool // goes with class dedicated
+	Isolated   bool  // goes with class dedicated
+	Goal       *Goal // of what the kernel counts
 }
 
 // classRank and tierRank rise with what a class or tier takes from others.
@@ -147,6 +149,13 @@ func (w *Wishes) Over(spec *Spec, asked *Asked, backing Backing, may func(Permis
 		no("isolated", words.Because(words.WishNotGranted, string(MayBeIsolated)))
 	default:
 		spec.Isolated = true
+	}
+	if w.Goal != nil {
+		if may(MayHaveGoal) {
+			spec.Goals = []Goal{*w.Goal}
+		} else {
+			no("slo "+w.Goal.String(), words.Because(words.WishNotGranted, string(MayHaveGoal)))
+		}
 	}
 	if w.Memory > 0 {
 		switch {

@@ -365,6 +365,8 @@ type Snapshot struct {
 
 	// CacheAware is the kernel's cache-aware scheduling; without a State in what older versions recorded.
 	CacheAware topology.CacheAware `json:",omitzero"`
+	// Metrics has the readings of goals, each once, in the order of the configuration.
+	Metrics []MetricReading `json:",omitempty"`
 }
 
 // Smaller is a workload below the thresholds: it is not placed.

@@ -14,6 +14,7 @@ type Rule struct {
 	Isolated   bool         `json:"isolated,omitempty"`   // with class dedicated
 	Near       []string     `json:"near,omitempty"`       // what ParseNear reads
 	NearGiven  bool         `json:"near_given,omitempty"` // Near stands instead of what is learned, also when empty
+	Goals      []Goal       `json:"slo,omitempty"`
 }
 
 // Apply puts what a rule says over what was derived. Whether that is Given is for the caller to
@@ -38,6 +39,9 @@ func (r *Rule) Apply(spec *Spec) {
 		spec.SMT = r.SMT
 	}
 	spec.Isolated = spec.Isolated || r.Isolated
+	if len(r.Goals) > 0 {
+		spec.Goals = r.Goals
+	}
 	for _, text := range r.Near {
 		near, _ := ParseNear(text) // config has checked it
 		spec.Near = append(spec.Near, near...)

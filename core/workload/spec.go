@@ -82,9 +82,10 @@ type Spec struct {
 	MinNodes   int              `json:",omitzero"` // fewest nodes it may be on, of a split with Even or of floating work; 0 and 1 mean any number
 	Even       bool             // a split gives every node the same part, for guests that see their nodes; else by what the nodes have
 	Bandwidth  int64            // memory bandwidth it needs, MiB/s; 0 when unknown
-	Tier       Tier             `json:",omitzero"` // "": by its class
-	ForGPUs    bool             `json:",omitzero"` // Nodes and MinNodes are the nodes of the GPUs that its processes were found to use
-	Isolated   bool             `json:",omitzero"` // dedicated work: what the kernel can move goes off its CPUs
+	Tier       Tier             `json:",omitzero"`  // "": by its class
+	ForGPUs    bool             `json:",omitzero"`  // Nodes and MinNodes are the nodes of the GPUs that its processes were found to use
+	Isolated   bool             `json:",omitzero"`  // dedicated work: what the kernel can move goes off its CPUs
+	Goals      []Goal           `json:",omitempty"` // what batch work must not make it miss
 	Given      bool             // size and class come from a person or an orchestrator, not from what was seen
 }
 

@@ -26,13 +26,14 @@ const (
 	keyMemory     = "memory"
 	keyTier       = "tier"
 	keyIsolated   = "isolated"
+	keySLO        = "slo"
 )
 
 // podPull is how much stronger than by a device one part of a pod is drawn by another: what
 // else speaks for a node is less.
 const podPull = 4
 
-var keys = []string{keyClass, keyImportance, keyNear, keyMaxNodes, keyMemory, keyTier, keyIsolated}
+var keys = []string{keyClass, keyImportance, keyNear, keyMaxNodes, keyMemory, keyTier, keyIsolated, keySLO}
 
 // annotation is that of a container: its own, else its pod's.
 func (p *pod) annotation(key string, c *container) (value string, own, ok bool) {
@@ -245,6 +246,13 @@ func (p *pod) wishes(c *container, class workload.Class) (w workload.Wishes, bad
 				wrong(key, value, "true or false")
 			}
 			w.Isolated = isolated && err == nil
+		case keySLO:
+			goal, err := workload.ParseGoal(value)
+			if err != nil {
+				wrong(key, value, "most=5% (of the time that it waits for a CPU) or of=baseline, with window=30s after it if wanted")
+				continue
+			}
+			w.Goal = &goal
 		case keyTier: // after the class
 			tier, err := workload.ParseTier(value)
 			if err == nil {

@@ -60,7 +60,7 @@ func TestClass(t *testing.T) {
 		{name: "class of before version 0.2", milli: 2000, annotations: map[string]string{"homenode.io/class": "offline"}, want: workload.Spec{Class: workload.Batch, Importance: 50, CPUs: 2}},
 		{name: "tier of before version 0.2", milli: 2000, annotations: map[string]string{"homenode.io/tier": "offline"}, want: workload.Spec{Class: workload.Batch, Tier: workload.BatchTier, Importance: 50, CPUs: 2}},
 		{name: "bad key", milli: 2000, annotations: map[string]string{"homenode.io/colour": "red"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
-			bad: "annotation homenode.io/colour: unknown; known are class, importance, near, max-nodes, memory, tier, isolated"},
+			bad: "annotation homenode.io/colour: unknown; known are class, importance, near, max-nodes, memory, tier, isolated, slo"},
 		{name: "tier against class", milli: 2000, annotations: map[string]string{"homenode.io/tier": "batch", "homenode.io/class": "shared"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
 			bad: `annotation homenode.io/tier: "batch"; want online-strict, online, normal or batch (2 to -2), and batch with no other class`},
 

@@ -15,6 +15,7 @@ func (g *game) check() {
 	g.originals()
 	g.overlaps()
 	g.caches()
+	g.steered()
 }
 
 // caches: no work is confined more tightly than it runs. What the newest scan saw waiting, or filling the

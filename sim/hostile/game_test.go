@@ -34,6 +34,8 @@ type Tally struct {
 	Locks, Blocked, Refused, Owners int
 	// Work that a scan left in few caches of its node.
 	Kept int
+	// Steered is how often batch work followed latency goals after an event.
+	Steered int
 }
 
 // Add adds another run.
@@ -53,6 +55,7 @@ func Run(seed uint64, events int, trace io.Writer) (tally Tally, err error) {
 	r := rand.New(rand.NewPCG(seed, 0x686f7374696c65))
 	g := &game{random: r, host: newHost(r), store: newStore(), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
 		enforce: seed%8 != 0, hung: map[string]*call{}, stuck: r.IntN(2) == 0, shares: r.IntN(3) > 0, limits: r.IntN(3) > 0, trace: trace}
+	g.goals = newGoals(seed)
 	g.reset()
 	defer func() {
 		if x := recover(); x != nil {
@@ -85,6 +88,7 @@ type game struct {
 	enforce bool
 	stuck   bool // calls may hang
 	shares  bool // CPUs are shared with batch work from the start
+	goals   *goals
 	limits  bool // all batch work takes limits
 	state   *control.State
 	tally   Tally
@@ -143,6 +147,7 @@ func (g *game) start() {
 		Share:      share.DefaultSettings(),
 		Interrupts: control.InterruptsPlace, Surveys: []control.SurveyKind{control.Managers, control.Interrupts}}
 	settings.Policy.Caches = plan.CachesPlace
+	settings.Rules = append(g.goals.rules(), settings.Rules...)
 	settings.Share.Scheduler, settings.Share.Probation = true, 20*time.Second
 	settings.Base.Cache = share.CacheLimit{Cache: 30}
 	settings.Balance.Enabled, settings.Share.On, settings.Share.Freeze = true, g.shares, g.shares
@@ -702,6 +707,7 @@ func (g *game) look() {
 	s, v := &control.Scan{Number: g.scans, Began: g.now}, g.state.View()
 	s.Attention = v.Attention()
 	s.Snapshot, s.Claims = g.host.snapshot(s.Attention.Expected)
+	s.Snapshot.Metrics = g.goals.read(g.now)
 	if !g.peaceful && g.random.IntN(30) == 0 {
 		s.Claims[0].Failed = "does not answer"
 	}

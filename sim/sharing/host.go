@@ -46,6 +46,7 @@ type node struct {
 	system load
 
 	pool   int     // CPUs that no dedicated work holds
+	want   float64 // CPUs that online work and what is no workload want in this tick
 	online float64 // CPUs busy in this tick, with what is no workload
 	batch  float64
 	busy   float64 // CPU seconds since anybody looked, all of it
@@ -61,7 +62,12 @@ type host struct {
 	active []*work // that run now
 	inodes uint64
 
-	quota float64           // of all batch work together, CPUs; infinite for none
+	quota    float64 // of all batch work together, CPUs; infinite for none
+	harm     harm    // of batch work, and what of caches and bandwidth it has: of the latency model alone
+	batchHas shareOf
+	goals    []*service // of services; none where latency is not asked
+	readings *rand.Rand // noise of readings
+
 	keeps []topology.CPUSet // CPUs of each node that online work may use; nil for all
 
 	cut, alone float64 // CPU seconds that online work wanted and did not get; had there been no batch work
@@ -170,6 +176,7 @@ func (h *host) step() {
 			}
 		}
 		n.batch = 0
+		n.want = want[i] + system
 		n.online = served + system
 		n.busy += n.online * dt
 		free[i] = float64(n.pool) - n.online

@@ -37,6 +37,8 @@ type homenode struct {
 	writes int
 	wrong  []string
 	change func(*share.Settings)
+	// steered: the services of the host have goals.
+	steered bool
 }
 
 func (p *homenode) begin(h *host, s *Scenario) {
@@ -49,6 +51,13 @@ func (p *homenode) begin(h *host, s *Scenario) {
 	settings := control.Settings{Enforce: true, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(), Share: sharing, Interrupts: control.InterruptsOff,
 		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
 		Rules:   []workload.Rule{{Match: "/batch/**", Class: workload.Batch}, {Match: "/online/**", Class: workload.Shared, Tier: workload.Online}}}
+	if p.steered {
+		for _, x := range h.goals {
+			rule := workload.Rule{Match: string(x.w.id), Class: workload.Shared, Tier: workload.Online}
+			rule.Goals = []workload.Goal{x.goal()}
+			settings.Rules = append([]workload.Rule{rule}, settings.Rules...)
+		}
+	}
 	for _, w := range h.all {
 		switch {
 		case w.class == workload.Dedicated:
@@ -82,7 +91,11 @@ func (p *homenode) given() []float64 {
 func (p *homenode) scan() {
 	p.scans++
 	p.turn(control.Input{Begun: &control.Begun{Number: p.scans}})
-	p.turn(control.Input{Scan: &control.Scan{Number: p.scans, Began: epoch.Add(p.h.now), Snapshot: p.h.snapshot()}})
+	snapshot := p.h.snapshot()
+	if p.steered {
+		snapshot.Metrics = p.metrics()
+	}
+	p.turn(control.Input{Scan: &control.Scan{Number: p.scans, Began: epoch.Add(p.h.now), Snapshot: snapshot}})
 }
 
 // snapshot is what an observer sees; it begins the next window.

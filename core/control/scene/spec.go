@@ -146,6 +146,9 @@ func (a *Admission) over(derived workload.Spec) workload.Spec {
 	if asked.Tier != "" {
 		spec.Tier = asked.Tier
 	}
+	if len(asked.Goals) > 0 {
+		spec.Goals = asked.Goals
+	}
 	spec.Near = slices.Clone(asked.Near)
 	return spec
 }

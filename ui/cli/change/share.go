@@ -146,7 +146,12 @@ func shareExplainCommand(e *cli.Env) *cobra.Command {
 			if asJSON {
 				return cli.PrintJSON(e.Stdout, s)
 			}
-			explainSharing(e.Stdout, e.Paint(), s)
+			out := cli.ShortLists{W: e.Stdout}
+			if len(args) == 1 {
+				explainOne(out, e.Paint(), s)
+				return nil
+			}
+			explainSharing(out, e.Paint(), s)
 			return nil
 		},
 	}
@@ -181,16 +186,19 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 	if s.Mode != "enforce" {
 		how = " (nothing is changed in this mode: this is what would be)"
 	}
-	fmt.Fprintf(w, "sharing is on: up to %.0f %% of the CPUs that no dedicated work holds may be busy%s\n\n", 100*s.Target, how)
+	if s.Use != nil {
+		writeGoals(w, p, &s, how)
+	} else {
+		fmt.Fprintf(w, "sharing is on: up to %.0f %% of the CPUs that no dedicated work holds may be busy%s\n\n", 100*s.Target, how)
+	}
+	if s.Lacks != "" {
+		fmt.Fprintf(w, "%s\n\n", s.Lacks)
+	}
 	if len(s.Nodes) == 0 { // turned on just now
 		fmt.Fprintln(w, s.Rest)
 		return
 	}
-	t := view.NewTable("NODE", ">CPUS", ">ONLINE", ">SYSTEM", ">KEPT IDLE", ">BATCH MAY USE", "ON CPUS").Names("ON CPUS").Drops("SYSTEM", "KEPT IDLE")
-	for _, n := range s.Nodes {
-		t.Row(fmt.Sprint(n.Node), fmt.Sprint(n.Pool), fmt.Sprintf("%.2f", n.Online), fmt.Sprintf("%.2f", n.System), fmt.Sprint(n.Idle), fmt.Sprintf("%.2f", n.CPUs), cli.OrDash(n.Given))
-	}
-	t.Print(w, p)
+	nodeTable(w, p, s.Nodes)
 	defer schedulerLines(w, p, s.Scheduler)
 	defer cacheLine(w, p, s.Cache)
 	if s.Rest != "" {
@@ -200,7 +208,7 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 		return
 	}
 	fmt.Fprintln(w)
-	t = view.NewTable("WORKLOAD", "CPUS", "STATE").Names("CPUS")
+	t := view.NewTable("WORKLOAD", "CPUS", "STATE").Names("CPUS")
 	for _, x := range s.Workloads {
 		state := "may run"
 		switch {
@@ -224,6 +232,15 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 		t.Print(w, p)
 	}
 	writeSignals(w, p, s.Signals)
+}
+
+// nodeTable prints what batch work may use of each node.
+func nodeTable(w io.Writer, p view.Paint, nodes []api.ShareNode) {
+	t := view.NewTable("NODE", ">CPUS", ">ONLINE", ">SYSTEM", ">KEPT IDLE", ">BATCH MAY USE", "ON CPUS").Names("ON CPUS").Drops("SYSTEM", "KEPT IDLE")
+	for _, n := range nodes {
+		t.Row(fmt.Sprint(n.Node), fmt.Sprint(n.Pool), fmt.Sprintf("%.2f", n.Online), fmt.Sprintf("%.2f", n.System), fmt.Sprint(n.Idle), fmt.Sprintf("%.2f", n.CPUs), cli.OrDash(n.Given))
+	}
+	t.Print(w, p)
 }
 
 // cacheLine tells what batch work has of the caches.
@@ -300,6 +317,20 @@ func explainSharing(w io.Writer, p view.Paint, s api.Sharing) {
 	if s.Rest != "" {
 		fmt.Fprintln(w, s.Rest)
 	}
+	explainWorkloads(w, p, s)
+}
+
+// explainOne prints the one workload that was asked for, then the nodes that it may run on.
+func explainOne(w io.Writer, p view.Paint, s api.Sharing) {
+	s = view.PlainAll(s)
+	explainWorkloads(w, p, s)
+	fmt.Fprintln(w)
+	nodeTable(w, p, s.Nodes)
+	fmt.Fprintf(w, "\n%s\n", p.Dim("`homenode share explain` has the reasons for each node."))
+}
+
+// explainWorkloads prints what is said of batch and important workloads, each text once.
+func explainWorkloads(w io.Writer, p view.Paint, s api.Sharing) {
 	var work, left, important sayings
 	for _, x := range s.Workloads {
 		work.add(x.ID, strings.Join(append([]string{x.Why}, x.Hurts...), " "))

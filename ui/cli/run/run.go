@@ -73,6 +73,7 @@ or not possible here, 126 the command cannot be run, 127 not found.`,
 	f.IntVar(&o.want.CPUs, "cpus", 1, "CPUs it wants to keep busy at once, at least 1")
 	f.StringVar(&o.memory, "memory", "", "memory it will hold, such as 2GiB; empty when unknown")
 	cli.NearFlag(f, &o.near)
+	f.StringVar(&o.want.SLO, "slo", "", sloUsage)
 	f.StringVar(&o.want.Name, "name", "", "name in the status table (default: the command)")
 	f.BoolVar(&o.at.strict, "strict", false, "fail rather than start unless a daemon has answered, it is written down, and batch work has its cgroup")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say where and why, and start nothing")
@@ -188,7 +189,16 @@ func (o *runFlags) run(c *cobra.Command, e *cli.Env, args []string) error {
 	return notRun(args[0], e.Exec(o.at.start, path, args))
 }
 
+// sloUsage is the help of --slo.
+const sloUsage = "`GOAL` that batch work must not make it miss: most=5% of the time that it waits for a CPU, " +
+	"or of=baseline; window=30s after it if wanted"
+
 func Fill(want *api.Want, class, tier, memory, command string) (err error) {
+	if want.SLO != "" {
+		if _, err := workload.ParseGoal(want.SLO); err != nil {
+			return cli.Usagef("--slo: %w", err)
+		}
+	}
 	if want.Tier, err = workload.ParseTier(tier); err != nil {
 		return cli.Usagef("--%v", err)
 	}

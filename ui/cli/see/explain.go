@@ -57,12 +57,16 @@ its interrupts go.`,
 			if text := through(args[0], x); text != "" {
 				fmt.Fprintln(e.Stdout, text)
 			}
-			printExplanation(e.Stdout, e.Paint(), x, most)
+			out := e.Stdout
+			if !all {
+				out = cli.ShortLists{W: e.Stdout}
+			}
+			printExplanation(out, e.Paint(), x, most)
 			return nil
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-explain/3)")
-	c.Flags().BoolVar(&all, "all", false, "all nodes that were weighed, not only the best eight")
+	c.Flags().BoolVar(&all, "all", false, "all nodes that were weighed, not only the best eight, and whole CPU lists")
 	cli.StateDirFlag(c, e)
 	return c
 }

@@ -378,6 +378,11 @@ func sharingLine(s *api.Sharing) string {
 		return s.Rest
 	}
 	line := fmt.Sprintf("batch work may keep %.1f CPUs busy now", cpus)
+	for i := range s.Goals {
+		if g := &s.Goals[i]; g.Limits {
+			line += fmt.Sprintf(" (%s: %s)", g.ID, g.Text())
+		}
+	}
 	if s.Rest != "" {
 		return line + ". " + s.Rest
 	}

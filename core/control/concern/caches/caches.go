@@ -98,6 +98,7 @@ func (t *turn) decide() []concern.Desire {
 	}
 	hurt := slices.ContainsFunc(t.batch.Interference.Victims, func(v share.Victim) bool { return v.Hurt })
 	adapts := slices.ContainsFunc(t.Snapshot.Sources, func(x workload.SourceStatus) bool { return x.Source == workload.MBM && x.Used })
+	most = t.batch.Shared.Limited(most)
 	k.CacheState = k.Next(t.Began.Round(0).UTC(), most, hurt, adapts)
 	e := t.Applied(plan.CacheGroup, share.CacheGroup, "")
 	want := k.Now.String()

@@ -25,7 +25,7 @@ func (t *turn) interferes() {
 		if batch {
 			k++
 		}
-		important := !batch && x.Spec.Tier.Important(x.Spec.Class)
+		important := !batch && (x.Spec.Tier.Important(x.Spec.Class) || len(x.Spec.Goals) > 0)
 		if important {
 			for _, part := range t.Observed(id) {
 				t.Shared.Watched[part] = true

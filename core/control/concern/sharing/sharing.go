@@ -13,6 +13,7 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/share/goal"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -26,6 +27,8 @@ const Key = "sharing"
 type Saved struct {
 	On         bool `json:"on"`
 	Configured bool `json:"configured"`
+	// Learned is kept under a key of its own.
+	Learned Learned `json:"-"`
 }
 
 // Order turns sharing on or off.
@@ -39,11 +42,14 @@ type View struct {
 	share.Outcome
 	Left   []LeftAlone   // batch work that sharing changes nothing of, rising by ID
 	Helped []workload.ID // important work that has settings of sharing, rising
+	Lacks  words.Reason  // what sharing cannot set on this host, and what helps; none where it can set all
 	Rest   words.Reason  // why there is nothing to share; none when there is
 	Cache  CacheUse
 	Memory []workload.NodeMemory // that batch work may hold, rising by node; empty when that is not limited
 	// Interference is who hurts whom, as of the newest sample.
 	Interference share.Interference
+	// Steering is what the latency goals led to; nil where no workload has one.
+	Steering *Steering
 	// Watched is the important work beside batch work, as the observer calls it: it samples that more closely.
 	Watched map[workload.ID]bool
 }
@@ -66,8 +72,10 @@ type Concern struct {
 	ShareOn      bool // batch work is squeezed
 	Sharing      share.State
 	Interference share.Interference
-	Shared       View                   // what follows from them
-	Stopped      map[workload.ID]string `json:",omitempty"` // units that systemd was asked to stop
+	Goals        map[topology.NodeID]goal.State `json:",omitempty"`
+	Earlier      Learned                        // by an earlier daemon
+	Shared       View                           // what follows from them
+	Stopped      map[workload.ID]string         `json:",omitempty"` // units that systemd was asked to stop
 
 	SharingChecked time.Time // when the files of cgroups were last read
 
@@ -83,7 +91,7 @@ type turn struct {
 
 // New returns the concern of a daemon that starts on what an earlier one left.
 func New(settings Settings, saved Saved) Concern {
-	c := Concern{ShareOn: settings.Share.On, settings: settings}
+	c := Concern{ShareOn: settings.Share.On, Earlier: saved.Learned, settings: settings}
 	if saved.Configured == settings.Share.On {
 		c.ShareOn = saved.On
 	}
@@ -174,7 +182,7 @@ func (c *Concern) Turn(sc *concern.Scene, on bool) bool {
 		return false
 	}
 	c.ShareOn = on
-	sc.Save(Key, Saved{on, c.settings.Share.On})
+	sc.Save(Key, Saved{On: on, Configured: c.settings.Share.On})
 	word := "off"
 	if on {
 		word = "on"
@@ -200,6 +208,7 @@ func (t *turn) decide() []concern.Desire {
 	t.Shared = View{On: t.ShareOn}
 	if t.ShareOn {
 		t.sort()
+		t.Shared.Lacks = t.lacks()
 	}
 	switch {
 	case !t.ShareOn:
@@ -213,6 +222,7 @@ func (t *turn) decide() []concern.Desire {
 	if len(t.mine) == 0 {
 		t.Sharing = share.State{}
 		t.Interference = share.Interference{}
+		t.Goals = nil
 		t.Stopped = nil
 		if t.ShareOn { // how much there would be
 			t.Shared.Outcome, _ = share.Decide(t.input(), share.State{})
@@ -221,6 +231,7 @@ func (t *turn) decide() []concern.Desire {
 	}
 	t.interferes()
 	in := t.input()
+	t.steer(&in)
 	t.Shared.Outcome, t.Sharing = share.Decide(in, t.Sharing)
 	t.Interference.Narrow(&in, &t.Shared.Outcome)
 	t.tellFrozen()
@@ -232,6 +243,19 @@ func (t *turn) decide() []concern.Desire {
 		out = append(out, t.squeeze(x, t.Shared.Of(x.Observation.ID))...)
 	}
 	return slices.Concat(out, t.limits(), t.helps())
+}
+
+// lacks returns what sharing cannot set because no workload has a cgroup.
+func (t *turn) lacks() words.Reason {
+	if len(t.mine) == 0 {
+		return words.Reason{}
+	}
+	for i := range t.Snapshot.Observations {
+		if t.Snapshot.Observations[i].Kind != workload.InProcess {
+			return words.Reason{}
+		}
+	}
+	return words.Because(words.ShareProcesses)
 }
 
 // sort finds the batch work that sharing may squeeze, and why it leaves the rest alone.

@@ -1,0 +1,229 @@
+// Goalsim plays the scenarios of sim/sharing with latency goals, with many seeds, under the daemon's own
+// decisions and under rules that others have published, and writes what came of it.
+//
+//	go run ./bench/goalsim                  # bench/results/share-goals.md and .csv
+//	go run ./bench/goalsim -seeds 3 -o ""   # the tables on standard output
+//
+// Seeds are played one after the other, all scenarios and policies of each: -for ends after the seed
+// that is under way then.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/homenode/homenode/sim/sharing"
+)
+
+// cell is one scenario under one policy.
+type cell struct {
+	scenario sharing.GoalScenario
+	policy   string
+	runs     []sharing.GoalScore // by seed
+}
+
+func main() {
+	seeds := flag.Int("seeds", 50, "`N` variants of each scenario")
+	first := flag.Int("first", 1, "`SEED` of the first variant")
+	dir := flag.String("o", "bench/results", "`DIR` for share-goals.md and share-goals.csv; empty: the tables on standard output")
+	most := flag.Duration("for", 24*time.Hour, "begin no other seed after `DURATION`")
+	flag.Parse()
+	debug.SetGCPercent(400)
+	cells, played, err := play(*first, *seeds, *most)
+	if err == nil {
+		err = write(cells, *first, played, *dir)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "goalsim: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+// play fills the cells, as many at a time as there are CPUs.
+func play(first, seeds int, most time.Duration) (cells []*cell, played int, err error) {
+	for _, s := range sharing.GoalScenarios() {
+		for _, p := range sharing.GoalPolicies {
+			cells = append(cells, &cell{scenario: s, policy: p})
+		}
+	}
+	began := time.Now()
+	for played = 0; played < seeds && time.Since(began) < most; played++ {
+		seed := uint64(first + played)
+		todo := make(chan *cell)
+		var workers sync.WaitGroup
+		var mu sync.Mutex
+		for range runtime.GOMAXPROCS(0) {
+			workers.Go(func() {
+				for c := range todo {
+					x, wrong := sharing.RunGoals(&c.scenario, c.policy, seed)
+					c.runs = append(c.runs, x)
+					if wrong != nil {
+						mu.Lock()
+						err = wrong
+						mu.Unlock()
+					}
+				}
+			})
+		}
+		for _, c := range cells {
+			todo <- c
+		}
+		close(todo)
+		workers.Wait()
+		if err != nil {
+			return nil, 0, err
+		}
+		fmt.Fprintf(os.Stderr, "seed %d after %v\n", seed, time.Since(began).Round(time.Second))
+	}
+	return cells, played, nil
+}
+
+// column is one figure of a run.
+type column struct {
+	name string
+	of   func(*sharing.GoalScore) float64
+	form string
+}
+
+var columns = []column{
+	{"use at which goals held, %", func(s *sharing.GoalScore) float64 { return 100 * s.Use }, "%.1f"},
+	{"possible, %", func(s *sharing.GoalScore) float64 { return 100 * s.Possible }, "%.1f"},
+	{"time in violation, % (mean of goals)", func(s *sharing.GoalScore) float64 { return 100 * s.Violated }, "%.2f"},
+	{"any goal, %", func(s *sharing.GoalScore) float64 { return 100 * s.Any }, "%.2f"},
+	{"recovery, scans", func(s *sharing.GoalScore) float64 { return s.Recovery }, "%.1f"},
+	{"reversals a minute", func(s *sharing.GoalScore) float64 { return s.Turns }, "%.2f"},
+}
+
+func mean(xs []float64) float64 {
+	sum := 0.0
+	for _, x := range xs {
+		sum += x
+	}
+	return sum / float64(max(1, len(xs)))
+}
+
+// all is a figure of all runs of some cells.
+func (c *column) all(cells []*cell, policy string) (out []float64) {
+	for _, x := range cells {
+		if x.policy != policy {
+			continue
+		}
+		for i := range x.runs {
+			out = append(out, c.of(&x.runs[i]))
+		}
+	}
+	return out
+}
+
+const preface = `Homenode is control.Next as the daemon runs it, every 2 s, with and without goals; what it sets takes effect
+half a second later. The others are written from what is published of them (sim/sharing/policy.go, peers.go):
+Koordinator's suppressor every second, PerfIso every half second, Heracles every 2 and 15 s, PARTIES every half
+second. Heracles and PARTIES give online and batch work cores of their own, and also divide caches (both) and
+memory bandwidth (PARTIES); homenode divides cores alone here.
+
+The latency model (sim/sharing/latency.go) has a queue (M/G/k, a node is k servers), busy SMT siblings, caches,
+memory bandwidth, and the cost of taking a CPU from batch work. It is no measurement: its constants are chosen,
+not fitted. A policy sees each service's p99 of its own last interval with 3 % noise at 2 s, more at shorter
+ones. A goal is 1.2 to 1.6 times the p99 at the service's ordinary peak without batch work.
+
+- use at which goals held: share of the CPUs that were busy; batch work counts only in ticks of half a second in
+  which every goal held that holds without batch work.
+- possible: an oracle that knows the model and gives each node the same part of what is free. In real hosts
+  nobody knows that.
+- time in violation: of each goal, ticks in which it was missed and would have held without batch work.
+- recovery: time until all goals held again after online work of a node grew by a tenth of its CPUs within a
+  scan; 95 of 100 are no longer, of those in which one was missed.
+- reversals: how often the CPUs given to batch work turned from more to less or back, on the worst node.
+
+`
+
+func write(cells []*cell, first, played int, dir string) error {
+	var out bytes.Buffer
+	w := &out
+	n := len(sharing.GoalPolicies)
+	fmt.Fprintf(w, "# Latency goals in the simulator: %d scenarios × %d seeds\n\n", len(cells)/n, played)
+	fmt.Fprintf(w, "Seeds %d to %d; %s; `go run ./bench/goalsim`. Every run is in share-goals.csv.\n\n", first, first+played-1, runtime.Version())
+	fmt.Fprint(w, preface)
+	fmt.Fprintf(w, "## All runs: mean (worst scenario)\n\n| policy |")
+	for i := range columns {
+		fmt.Fprintf(w, " %s |", columns[i].name)
+	}
+	fmt.Fprintf(w, "\n|---|%s\n", strings.Repeat("---|", len(columns)))
+	for _, p := range sharing.GoalPolicies {
+		fmt.Fprintf(w, "| %s |", p)
+		for i := range columns {
+			c := &columns[i]
+			var by []float64
+			for _, x := range cells {
+				if x.policy == p {
+					by = append(by, mean(c.all([]*cell{x}, p)))
+				}
+			}
+			worst := slices.Max(by)
+			if i < 2 {
+				worst = slices.Min(by)
+			}
+			fmt.Fprintf(w, " "+c.form+" ("+c.form+") |", mean(by), worst)
+		}
+		fmt.Fprintln(w)
+	}
+	for _, i := range []int{0, 2} {
+		c := &columns[i]
+		fmt.Fprintf(w, "\n## %s, by scenario\n\n| scenario | goal, × peak |", c.name)
+		if i == 0 {
+			fmt.Fprint(w, " possible |")
+		}
+		for _, p := range sharing.GoalPolicies {
+			fmt.Fprintf(w, " %s |", p)
+		}
+		fmt.Fprintf(w, "\n|---|---|%s\n", strings.Repeat("---|", n+(2-i)/2))
+		for k := 0; k < len(cells); k += n {
+			fmt.Fprintf(w, "| %s | %.1f |", cells[k].scenario.Name, cells[k].scenario.Factor)
+			if i == 0 {
+				fmt.Fprintf(w, " %.1f |", mean(columns[1].all(cells[k:k+1], cells[k].policy)))
+			}
+			for _, x := range cells[k : k+n] {
+				fmt.Fprintf(w, " "+c.form+" |", mean(c.all([]*cell{x}, x.policy)))
+			}
+			fmt.Fprintln(w)
+		}
+	}
+	if dir == "" {
+		_, err := io.Copy(os.Stdout, &out)
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "share-goals.md"), out.Bytes(), 0o644); err != nil {
+		return err
+	}
+	return raw(cells, filepath.Join(dir, "share-goals.csv"))
+}
+
+// raw writes every run.
+func raw(cells []*cell, path string) error {
+	var out bytes.Buffer
+	fmt.Fprint(&out, "scenario,policy,run")
+	for i := range columns {
+		fmt.Fprintf(&out, ",%s", strings.ReplaceAll(columns[i].name, ",", ""))
+	}
+	n := len(sharing.GoalPolicies)
+	for k, x := range cells {
+		for run := range x.runs {
+			fmt.Fprintf(&out, "\n%d,%d,%d", k/n+1, k%n+1, run+1)
+			for i := range columns {
+				fmt.Fprintf(&out, ",%.4g", columns[i].of(&x.runs[run]))
+			}
+		}
+	}
+	fmt.Fprintln(&out)
+	return os.WriteFile(path, out.Bytes(), 0o644)
+}

@@ -1,0 +1,131 @@
+package goal
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// Slack is the part of the limit that is left, below 0 when the goal is missed.
+func (r *Reading) Slack() float64 { return slack(r.Most, r.Value) }
+
+// slack is at most 1 and at least -mostMissed: a value without bounds is no more than missed by far.
+func slack(most, value float64) float64 {
+	return min(1, max(-mostMissed, 1-value/most))
+}
+
+// Past is what is remembered of one goal.
+type Past struct {
+	Workload workload.ID `json:"workload"`
+	As       string      `json:"as"`
+	Metric   string      `json:"metric"`
+	Most     float64     `json:"most"`
+	Values   []float64   `json:"values,omitempty"` // newest last
+	At       time.Time   `json:"at,omitzero"`      // of the newest value
+	Same     int         `json:"same,omitempty"`   // readings in a row with the same value
+	From     time.Time   `json:"from,omitzero"`    // since when the value is the same
+}
+
+// meet takes up the readings, and reports whether one of them belongs to another workload, metric or limit
+// than before.
+func (s *State) meet(in *Input) (another bool) {
+	before := s.Goals
+	s.Goals = make([]Past, 0, len(in.Goals))
+	another = len(before) > 0 && len(before) != len(in.Goals)
+	for i := range in.Goals {
+		r := &in.Goals[i]
+		fresh := Past{Workload: r.Workload, As: r.As, Metric: r.Metric, Most: r.Most}
+		k := slices.IndexFunc(before, func(m Past) bool {
+			return m.Workload == r.Workload && m.Metric == r.Metric && m.As == r.As && m.Most == r.Most
+		})
+		if k >= 0 {
+			fresh = before[k]
+		} else if len(before) > 0 {
+			another = true
+		}
+		fresh.take(r)
+		s.Goals = append(s.Goals, fresh)
+	}
+	return another
+}
+
+// take adds a reading, if it is a new one.
+func (m *Past) take(r *Reading) {
+	if odd := math.IsNaN(r.Value) || math.IsInf(r.Value, 0); !r.Known || odd || !r.At.After(m.At) {
+		return
+	}
+	if n := len(m.Values); n > 0 && m.Values[n-1] == r.Value {
+		m.Same++
+	} else {
+		m.Same, m.From = 0, r.At
+	}
+	m.At = r.At
+	m.Values = append(slices.Clone(m.Values[max(0, len(m.Values)-kept+1):]), r.Value)
+}
+
+// judge says of each goal what its reading is worth.
+func (s *State) judge(in *Input) []Verdict {
+	out := make([]Verdict, len(in.Goals))
+	for i := range in.Goals {
+		m := &s.Goals[i]
+		v := Verdict{Reading: in.Goals[i]}
+		late := max(patience*v.Window, leastPatience)
+		age := in.At.Sub(v.At)
+		odd := math.IsNaN(v.Value) || math.IsInf(v.Value, 0) || !(v.Most > 0)
+		switch {
+		case odd:
+			v.State, v.Why = Unread, words.Because(words.GoalUnread, "its value is no number")
+		case !v.Known && v.Failed == "":
+			v.State, v.Why = Waiting, words.Because(words.GoalWaits)
+		case !v.Known:
+			v.State, v.Why = Unread, words.Because(words.GoalUnread, v.Failed)
+		case age > late && v.Failed != "":
+			v.State, v.Why = Unread, words.Because(words.GoalUnread, v.Failed)
+		case age > late || age < -late: // or the clock was set
+			v.State, v.Why = Stale, words.Because(words.GoalStale, age)
+		case !v.Steady && m.Same >= unchanged && v.At.Sub(m.From) >= unchangedFor:
+			v.State, v.Why = Same, words.Because(words.GoalConstant, m.Same)
+		default:
+			v.Slack = v.Reading.Slack()
+			switch {
+			case v.Slack < 0:
+				v.State = Missed
+			case v.Slack < m.margin():
+				v.State = Near
+			default:
+				v.State = Fine
+			}
+		}
+		out[i] = v
+	}
+	return out
+}
+
+// margin is the slack that is kept: three times the usual step from one value to the next.
+func (m *Past) margin() float64 {
+	n := len(m.Values)
+	if n < 4 {
+		return leastMargin
+	}
+	steps := make([]float64, n-1)
+	for i := range steps {
+		steps[i] = math.Abs(slack(m.Most, m.Values[i+1]) - slack(m.Most, m.Values[i]))
+	}
+	slices.Sort(steps)
+	return min(max(leastMargin, 3*steps[len(steps)/2]), mostMargin)
+}
+
+// peak is the largest of the newest values, as slack: what a step forward is judged by.
+func (m *Past) peak(n int) float64 {
+	v := m.Values[max(0, len(m.Values)-n):]
+	return slack(m.Most, slices.Max(v))
+}
+
+// falling reports whether the newest value is below the one before by more than noise.
+func (m *Past) falling() bool {
+	n := len(m.Values)
+	return n >= 2 && slack(m.Most, m.Values[n-1]) > slack(m.Most, m.Values[n-2])+m.margin()/3
+}

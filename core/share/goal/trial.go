@@ -1,0 +1,68 @@
+package goal
+
+import (
+	"slices"
+	"time"
+
+	"github.com/homenode/homenode/core/words"
+)
+
+// Trial is a resource that is limited to find out whether it hurts.
+type Trial struct {
+	Resource Resource  `json:"resource,omitempty"`
+	Began    time.Time `json:"began,omitzero"`
+	Slack    float64   `json:"slack,omitempty"` // before
+}
+
+// tryNext limits one resource other than cores, to see whether it is what hurts.
+func (s *State) tryNext(in *Input, v *Verdict) words.Reason {
+	for _, r := range Resources {
+		since, tried := s.Cleared[r]
+		switch {
+		case !slices.Contains(in.Can, r) || s.Limits[r] != 0:
+			continue
+		case tried && in.At.Sub(since).Abs() < clearedFor:
+			continue
+		}
+		s.Trial = Trial{Resource: r, Began: in.At, Slack: v.Slack}
+		if s.Limits == nil {
+			s.Limits = map[Resource]int{}
+		}
+		s.Limits[r] = limited
+		return words.Because(words.GoalTries, string(r), limited)
+	}
+	return words.Reason{}
+}
+
+// tryOn waits for what a limit brings, and judges it.
+func (s *State) tryOn(in *Input, v *Verdict) words.Reason {
+	t := s.Trial
+	need := max(trialFor, 2*v.Window)
+	if gone := in.At.Sub(t.Began); gone < need {
+		return words.Because(words.GoalTrying, string(t.Resource), need-gone)
+	}
+	gained := v.Slack - t.Slack
+	s.Trial = Trial{}
+	if gained >= helped {
+		s.Ceiling = 0 // with that limit it may lie higher
+		return words.Because(words.GoalHurts, string(t.Resource), gained)
+	}
+	delete(s.Limits, t.Resource)
+	s.clear(t.Resource, in.At)
+	return words.Because(words.GoalHarmless, string(t.Resource), clearedFor)
+}
+
+func (s *State) clear(r Resource, at time.Time) {
+	if s.Cleared == nil {
+		s.Cleared = map[Resource]time.Time{}
+	}
+	s.Cleared[r] = at
+}
+
+// endTrial removes a limit that is being tried: what follows is no measure of it.
+func (s *State) endTrial() {
+	if s.Trial.Resource != "" {
+		delete(s.Limits, s.Trial.Resource)
+	}
+	s.Trial = Trial{}
+}

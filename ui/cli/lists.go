@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	"github.com/homenode/homenode/core/topology"
+)
+
+// longList is a CPU list of more than shownRanges ranges.
+var longList = regexp.MustCompile(`\d+(?:-\d+)?(?:,\d+(?:-\d+)?){4,}`)
+
+// shownRanges is the number of ranges of a long CPU list that ShortLists keeps.
+const shownRanges = 3
+
+// ShortLists is a writer that shortens long CPU lists, such as those of batch work on a host of many
+// nodes: "7-11,20-23,31-35,… (82 CPUs)". It expects whole lines.
+type ShortLists struct{ W io.Writer }
+
+// Write implements io.Writer.
+func (s ShortLists) Write(text []byte) (int, error) {
+	short := longList.ReplaceAllStringFunc(string(text), shortList)
+	if _, err := io.WriteString(s.W, short); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// shortList returns the first ranges of a CPU list and the number of its CPUs.
+func shortList(list string) string {
+	set, err := topology.ParseCPUSet(list)
+	if err != nil {
+		return list
+	}
+	ranges := strings.Split(list, ",")
+	return fmt.Sprintf("%s,… (%d CPUs)", strings.Join(ranges[:shownRanges], ","), set.Len())
+}
