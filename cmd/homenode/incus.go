@@ -7,11 +7,8 @@ import (
 	"github.com/homenode/homenode/host/incus"
 )
 
-// incusIn makes Incus and LXD a source of a daemon.
+// incusIn makes Incus and LXD a source of a daemon. With incus.manage: none it asks nothing and has no instances.
 func incusIn(o *daemon.Options, c config.Config) {
-	if c.Incus.Manage == config.NoGuests {
-		return
-	}
 	s := incus.New(incus.Options{
 		Root:   machine,
 		Manage: incus.Managed(c.Incus.Manage),

@@ -30,6 +30,6 @@ func init() {
 		},
 	})
 	Tests = append(Tests, Test{
-		Name: "homenode.isolated", Shapes: []string{"n2-nic", "n2-quiet"}, Limit: 300 * time.Second, Homenode: true,
+		Name: "homenode.isolated", Shapes: []string{"n2-quiet"}, Limit: 300 * time.Second, Homenode: true,
 	})
 }

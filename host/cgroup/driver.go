@@ -356,7 +356,7 @@ func (d *Driver) value(cgroup string, kind plan.SettingKind) (string, error) {
 // set writes a set and checks that it holds; otherwise it puts back what stood.
 func (d *Driver) set(ctx context.Context, cgroup string, kind plan.SettingKind, want string) error {
 	if p, err := d.files.read(cgroup, partitionFile); err == nil && p != "member" {
-		return fmt.Errorf("cgroup %s: it is a cpuset partition (%s), which someone else set up", cgroup, p)
+		return fmt.Errorf("cgroup %s: it is a cpuset partition (%s), whose set is not changed", cgroup, p)
 	}
 	before, err := d.value(cgroup, kind)
 	if err != nil {

@@ -189,3 +189,61 @@ func TestControllerOfOthers(t *testing.T) {
 		t.Error("somebody's memory.max is lost")
 	}
 }
+
+// partitions is a model whose kernel makes a cgroup the partition that is asked for, or gives a reason why not.
+type partitions struct {
+	files
+	why string
+}
+
+func (p *partitions) write(cgroup, file, text string) error {
+	if file == partitionFile && p.why != "" && strings.TrimSpace(text) == "isolated" {
+		text = "isolated invalid (" + p.why + ")\n"
+	}
+	return p.files.write(cgroup, file, text)
+}
+
+// TestPartitions: a cgroup that the kernel does not make a partition is a member again, with the kernel's reason; one
+// that becomes invalid later is still that of the journal, and undo makes it a member.
+func TestPartitions(t *testing.T) {
+	m := slice(t)
+	m.write("/", subtreeControl, "+cpuset")
+	m.write("/a", subtreeControl, "+cpuset")
+	m.put("/a/b", partitionFile, "member")
+	m.put("/a/b", string(plan.CgroupExclusive), "")
+	d := m.driver()
+	p := &partitions{files: m, why: "Parent is not a partition root"}
+	d.files = p
+	s := value(plan.CgroupPartition, "/a/b", "isolated")
+	err := d.Apply(ctx, s, nil)
+	if err == nil || !strings.Contains(err.Error(), "(Parent is not a partition root)") || m.get("/a/b", partitionFile) != "member" {
+		t.Errorf("%v, %q", err, m.get("/a/b", partitionFile))
+	}
+	p.why = ""
+	changes, err := d.Changes(ctx, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Apply(ctx, s, nil); err != nil || m.get("/a/b", partitionFile) != "isolated" {
+		t.Fatalf("%v, %q", err, m.get("/a/b", partitionFile))
+	}
+	m.put("/a/b", partitionFile, "isolated invalid (CPUs are gone)")
+	e := entries(changes)[0]
+	if now, err := d.Read(ctx, e); err != nil || !e.Ours(now) {
+		t.Errorf("%+v, %v", now, err)
+	}
+	if err := restore(d, e); err != nil || m.get("/a/b", partitionFile) != "member" {
+		t.Errorf("%v, %q", err, m.get("/a/b", partitionFile))
+	}
+	exclusive := value(plan.CgroupExclusive, "/a/b", "2-3")
+	changes, err = d.Changes(ctx, exclusive)
+	if err != nil || len(changes) != 1 || changes[0].Value != "" {
+		t.Fatalf("%+v, %v", changes, err)
+	}
+	if err := d.Apply(ctx, exclusive, nil); err != nil || m.get("/a/b", string(plan.CgroupExclusive)) != "2-3" {
+		t.Errorf("%v, %q", err, m.get("/a/b", string(plan.CgroupExclusive)))
+	}
+	if err := restore(d, entries(changes)[0]); err != nil || m.get("/a/b", string(plan.CgroupExclusive)) != "" {
+		t.Errorf("%v, %q", err, m.get("/a/b", string(plan.CgroupExclusive)))
+	}
+}
