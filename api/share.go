@@ -48,10 +48,10 @@ type Sharing struct {
 	Mode      string      `json:"mode"`            // mode of the daemon: observe (nothing is changed) or enforce; none when no daemon runs
 	Target    float64     `json:"target"`          // share of the CPUs that may be busy, 0 to 1
 	Use       *float64    `json:"use,omitempty"`   // share of the CPUs that may be busy so that the latency goals hold, 0 to 1: it replaces target; absent without goals
-	Busy      *float64    `json:"busy,omitempty"`  // share of those CPUs that were busy in the newest scan, 0 to 1; absent without goals
+	Busy      *float64    `json:"busy,omitempty"`  // busy share of the same CPUs in the newest scan, 0 to 1; absent without goals
 	Goals     []ShareGoal `json:"goals,omitempty"` // latency goals, rising by workload and metric; absent without any
 	Next      string      `json:"next,omitempty"`  // what the goals led to in the newest scan, and the next step, in a sentence; absent without goals
-	Lacks     string      `json:"lacks,omitempty"` // what sharing cannot set on this host and what helps, in a sentence; absent where it can set all
+	Lacks     string      `json:"lacks,omitempty"` // what sharing lacks on this host and what helps, in a sentence; absent where nothing lacks
 	Rest      string      `json:"rest,omitempty"`  // why there is nothing to share; absent when there is
 	Nodes     []ShareNode `json:"nodes"`           // NUMA nodes, rising by ID
 	Workloads []ShareWork `json:"workloads"`       // batch workloads, rising by ID
@@ -154,7 +154,7 @@ type ShareNode struct {
 	CPUs   float64         `json:"cpus"`          // CPUs that batch work may keep busy now: what is left of the target after online work, the system and the CPUs kept idle; it grows slowly
 	Given  string          `json:"given"`         // CPUs that it may use for that, in list format: whole cores
 	Pool   int             `json:"pool"`          // number of CPUs that neither dedicated work nor the host holds
-	Use    *float64        `json:"use,omitempty"` // share of these CPUs that may be busy so that latency goals hold, 0 to 1; absent where no workload with a goal runs
+	Use    *float64        `json:"use,omitempty"` // share of these CPUs that may be busy so that latency goals hold, 0 to 1; absent without goals here
 	Used   float64         `json:"used"`          // CPUs that batch work keeps busy
 	Online float64         `json:"online"`        // CPUs that online work keeps busy
 	System float64         `json:"system"`        // CPUs that everything else keeps busy

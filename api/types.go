@@ -548,7 +548,7 @@ type Want struct {
 	Tier      workload.Tier  `json:"tier,omitempty"` // who gives way on one CPU: online-strict, online, normal or batch, or 2 to -2; "" is by its class
 	CPUs      int            `json:"cpus"`           // at least 1; 0 holds memory alone, on the one of Nodes
 	MemoryKiB int64          `json:"memory_kib"`     // 0 when unknown
-	SLO       string         `json:"slo,omitempty"`  // latency goal: most=5% of the time that it waits for a CPU, or of=baseline, with window=30s after it if wanted; of root alone
+	SLO       string         `json:"slo,omitempty"`  // latency goal: most=5% of the time that it waits for a CPU, or of=baseline, optionally with window=30s; for root alone
 	Near      []string       `json:"near"`           // what to be near to, each a device by name or PCI address, device=NAME, process=NAME or service=NAME; ,policy=required after it refuses every other home
 	// Nodes it may use; empty is any.
 	Nodes topology.NodeSet `json:"nodes,omitzero"`

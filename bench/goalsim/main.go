@@ -1,5 +1,5 @@
 // Goalsim plays the scenarios of sim/sharing with latency goals, with many seeds, under the daemon's own
-// decisions and under rules that others have published, and writes what came of it.
+// decisions and under published rules, and writes the results.
 //
 //	go run ./bench/goalsim                  # bench/results/share-goals.md and .csv
 //	go run ./bench/goalsim -seeds 3 -o ""   # the tables on standard output

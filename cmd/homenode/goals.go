@@ -11,11 +11,11 @@ import (
 	"github.com/homenode/homenode/ui/trial"
 )
 
-// anyNumber is what is read of a file without a pattern.
+// anyNumber matches the numbers of a file without a pattern.
 var anyNumber = regexp.MustCompile(`[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?`)
 
-// metricsOf returns what the goals of a configuration are read from. Only the operator's files are
-// asked here: what pods and users wish for never is a command, a file or a query.
+// metricsOf returns the sources of the goals of a configuration. Only the operator's files are
+// asked here: a wish of a pod or a user never is a command, a file or a query.
 func metricsOf(c *config.Config) (out []daemon.Metric) {
 	for _, g := range c.Goals() {
 		m := daemon.Metric{Goal: g}

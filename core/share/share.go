@@ -363,7 +363,7 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 				m.Fell, m.Turned = false, in.At
 				rest := between
 				if n.Target > 0 {
-					rest = 2 * between // the use changes too, beside the load
+					rest = 2 * between // the use changes, and the load
 				}
 				if m.Rested = m.Rested.Add(rest); m.Rested.Before(in.At.Add(rest)) {
 					m.Rested = in.At.Add(rest)

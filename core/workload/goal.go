@@ -176,7 +176,7 @@ func ParseGoal(text string) (g Goal, err error) {
 	return g, nil
 }
 
-// MetricReading is the newest value of the metric of a goal, as the daemon has read it beside its loop.
+// MetricReading is the newest value of the metric of a goal, as the daemon has read it outside its loop.
 type MetricReading struct {
 	Key    string
 	Value  float64

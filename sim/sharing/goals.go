@@ -38,7 +38,7 @@ type GoalScore struct {
 	// goals held
 	// that can hold: the mean.
 	Use  float64 `json:"use"`
-	Busy float64 `json:"busy"` // all of it
+	Busy float64 `json:"busy"` // all busy CPUs
 	// Possible is the use that an oracle reaches: the most batch work on each node, the same part of each, at
 	// which all goals hold.
 	Possible float64 `json:"possible"`
@@ -262,7 +262,7 @@ func (s *service) goal() workload.Goal {
 	return workload.Goal{Metric: "p99", From: workload.FromFile, Text: string(s.w.id), Most: s.most, Window: period}
 }
 
-// Names of policies with goals, beside those of Policies.
+// Names of policies with goals, besides those of Policies.
 const (
 	Goals    = "homenode, goals"
 	Heracles = "Heracles"

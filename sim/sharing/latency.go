@@ -29,7 +29,7 @@ const (
 	onlineNeed = 0.35 // of the memory bandwidth, when online work keeps all CPUs busy
 )
 
-// harm is what batch work does to a scenario's services beside the CPUs that it keeps busy.
+// harm is what batch work does to a scenario's services besides keeping CPUs busy.
 type harm struct {
 	cache     float64 // growth of S when batch work has all CPUs and all ways
 	bandwidth float64 // part of the memory bandwidth that batch work uses when it has all CPUs
@@ -47,15 +47,15 @@ func (h *host) latency(n *node, want, batch float64, own int) float64 {
 	}
 	width := float64(n.cores[0].Len())
 	servers := float64(own)
-	beside := batch // batch work on CPUs that online work may use
+	taking := batch // batch work on CPUs that online work may use
 	if own < n.pool {
-		beside = 0
+		taking = 0
 	}
 	s := 1 + h.harm.cache*batch/k*(0.3+0.7*h.batchHas.ways)
 	use := onlineNeed*min(want, servers)/k + h.harm.bandwidth*h.batchHas.bandwidth*batch/k
 	s *= 1 + 0.6*math.Pow(min(use, 1.2), 4)
 	if width > 1 {
-		free := servers/width - beside/width
+		free := servers/width - taking/width
 		if doubled := max(0, min(want, servers)-free); want > 0 {
 			s *= 1 + smtCost*min(1, 2*doubled/want)
 		}
@@ -67,7 +67,7 @@ func (h *host) latency(n *node, want, batch float64, own int) float64 {
 	power := math.Sqrt(2*(servers+1)) - 1
 	p := math.Pow(rho, power)
 	wait := s * (1 + serviceCV*serviceCV) / 2 / (servers * (1 - rho))
-	full := math.Pow(min(1, (want+beside)/servers), power)
+	full := math.Pow(min(1, (want+taking)/servers), power)
 	return tail*s + 4.6*wait*min(1, 10*p) + takeover*full
 }
 

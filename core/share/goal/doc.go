@@ -24,7 +24,7 @@
 //   - A metric that cannot be read, is stale or never changes is reported. The use then is the
 //     target, or the last use at which the goals held if that is lower.
 //
-// The package reads no metrics: package daemon does, beside its loop, and a scan carries the
+// The package reads no metrics: package daemon does, outside its loop, and a scan carries the
 // readings. It sets nothing: core/share divides the use among nodes and batch work.
 //
 // Invariant: with a missed goal the use never rises (TestMissedNeverRises); without a usable reading it is never

@@ -246,7 +246,7 @@ func (s *State) heedClock(in *Input) {
 	}
 }
 
-// recall begins an hour with what was learned of it.
+// recall begins an hour with its learned use.
 func (s *State) recall(in *Input) {
 	known := float64(s.Hours[in.Hour]) / 100
 	if known > 0 && known < s.Use {

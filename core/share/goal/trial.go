@@ -59,7 +59,7 @@ func (s *State) clear(r Resource, at time.Time) {
 	s.Cleared[r] = at
 }
 
-// endTrial removes a limit that is being tried: what follows is no measure of it.
+// endTrial removes a limit under trial, because what follows says nothing about the limit.
 func (s *State) endTrial() {
 	if s.Trial.Resource != "" {
 		delete(s.Limits, s.Trial.Resource)
