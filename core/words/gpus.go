@@ -3,6 +3,7 @@ package words
 // GPUs and the workers of a process tree that use them.
 var (
 	SplitForGPUs    = says("split-for-gpus", "Its processes use GPUs on {nodes}: its home is these nodes, and each of them is kept on the node of its own GPU.")
+	GPUsOnNodes     = says("gpus-on-nodes", "its processes use GPUs on {nodes}")
 	WorkerAtGPU     = says("worker-at-gpu", "PID {} uses {}: its threads are kept on node {}, where that is, so that its memory ends up there.")
 	WorkerMemoryOff = says("worker-memory-off", "{n worker} with GPUs: {size} of {size} ({%}) lies off the node of the GPU, node {}.")
 	GPUOfWorkers    = says("gpu-of-workers", "The process that has it open goes to its node.")

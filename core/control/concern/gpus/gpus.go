@@ -151,7 +151,7 @@ func (c Bound) move(sc *concern.Scene, o *workload.Observation) (d concern.Desir
 	if p == nil || p.Class == workload.Batch || p.Home.Len() < 2 || ownPolicy || o.Caps.MemoryStays || o.Unanswered {
 		return d, false
 	}
-	best := c.worst(o, p)
+	best := c.worst(sc, o, p)
 	if best == nil {
 		return d, false
 	}
@@ -187,12 +187,15 @@ func (c Bound) move(sc *concern.Scene, o *workload.Observation) (d concern.Desir
 }
 
 // worst returns the node of a home whose workers have most memory elsewhere; nil when all have
-// theirs there.
-func (c Bound) worst(o *workload.Observation, p *workload.Placement) *off {
+// theirs there. A worker whose threads have not been given the node would take new memory
+// elsewhere meanwhile: it waits.
+func (c Bound) worst(sc *concern.Scene, o *workload.Observation, p *workload.Placement) *off {
 	var nodes []off
 	for _, w := range c.Workers(o.ID) {
 		memory, known := memoryOf(o, w.Process.PID)
-		if !known || !p.Home.Has(w.Node) {
+		given := sc.Journal.Of(plan.ThreadCPUs, plan.ProcessPath(w.Process))
+		kept := given != nil && given.State == plan.Applied
+		if !known || !kept || !p.Home.Has(w.Node) {
 			continue
 		}
 		at := slices.IndexFunc(nodes, func(x off) bool { return x.node == w.Node })
