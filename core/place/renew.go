@@ -99,6 +99,9 @@ func (l *Ledger) renew(old *plan.Placement, req *Request) (plan.Placement, words
 			return p, words.Because(words.RequiredThere, r.At, r.Name)
 		}
 	}
+	if len(home) < w.MinNodes && w.ForGPUs {
+		return p, words.Because(words.GPUsOnNodes, w.Nodes)
+	}
 	if len(home) < w.MinNodes {
 		return p, words.Because(words.NodesTooFew, w.MinNodes)
 	}

@@ -10,7 +10,8 @@ import (
 
 // clearOwn is how many times as many descriptors as of all GPUs of another node a process must have
 // open of those of one node, for that node to be its own. A runtime that only asks what there is
-// opens each device once or twice; a process that works on one has a descriptor more for each piece of memory and each queue.
+// opens each device once or twice; a process that works on one has a descriptor more for each piece of
+// memory and each queue.
 const clearOwn = 2
 
 // Worker is a process of a workload and the node of the GPUs that it works on.

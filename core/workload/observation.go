@@ -186,6 +186,10 @@ type Thread struct {
 type ProcessMemory struct {
 	Process int          // process ID
 	Memory  []NodeMemory // rising by node
+	// RanOn is where its threads may run, by what each uses, rising by node; it sums to 1, and is empty while
+	// they are not read. Use is the CPUs that they keep busy.
+	RanOn []NodeShare `json:",omitempty"`
+	Use   float64     `json:",omitzero"`
 }
 
 // NodeFaults is hinting faults on memory of one node.
@@ -268,7 +272,7 @@ func sameThreads(a, b []Thread) bool {
 
 func sameProcesses(a, b []ProcessMemory) bool {
 	return len(a) == len(b) && (a == nil) == (b == nil) && slices.EqualFunc(a, b, func(x, y ProcessMemory) bool {
-		return x.Process == y.Process && same(x.Memory, y.Memory)
+		return x.Process == y.Process && x.Use == y.Use && same(x.Memory, y.Memory) && same(x.RanOn, y.RanOn)
 	})
 }
 
@@ -279,8 +283,31 @@ func (o *Observation) LocalShare() (share float64, from Source, ok bool) {
 	if o.Accesses.From != "" {
 		return o.Accesses.Local, o.Accesses.From, true
 	}
-	share, ok = Locality(o.RanOn, o.Memory, o.Lower)
+	share, ok = o.Expected()
 	return share, Residence, ok
+}
+
+// idleUse is what a process counts for beside the CPUs that it keeps busy, so that one that waits counts too.
+const idleUse = 0.01
+
+// Expected returns the expected share of local accesses by where threads run and memory lies. Of work
+// that is wider than a node it is that of each process by itself, where all are known: a process
+// uses its own memory, and not that of the others. false when nothing tells.
+func (o *Observation) Expected() (float64, bool) {
+	if len(o.PerProcess) < 2 || len(o.PerProcess) != len(o.Processes) {
+		return Locality(o.RanOn, o.Memory, o.Lower)
+	}
+	local, all := 0.0, 0.0
+	for i := range o.PerProcess {
+		p := &o.PerProcess[i]
+		share, ok := Locality(p.RanOn, p.Memory, o.Lower)
+		if !ok {
+			return Locality(o.RanOn, o.Memory, o.Lower)
+		}
+		local += share * (p.Use + idleUse)
+		all += p.Use + idleUse
+	}
+	return local / all, true
 }
 
 // Total is the memory over all nodes.

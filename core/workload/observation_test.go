@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"math"
 	"testing"
 
 	"github.com/homenode/homenode/core/topology"
@@ -43,6 +44,36 @@ func TestMemoryNodes(t *testing.T) {
 		p := Placement{Home: home, Memory: tt.mem}
 		if got := p.MemoryNodes(); !got.Equal(tt.want) {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
+// A tree of processes that each have their memory where they run is local, though half of all its
+// memory is on each node. Where one is not known, the whole counts.
+func TestExpectedByProcess(t *testing.T) {
+	on := func(node topology.NodeID) []NodeMemory { return []NodeMemory{{Node: node, KiB: 1 << 20}} }
+	ran := func(node topology.NodeID) []NodeShare { return []NodeShare{{Node: node, Share: 1}} }
+	o := Observation{
+		Processes: []Process{{PID: 1}, {PID: 2}},
+		RanOn:     []NodeShare{{Node: 0, Share: 0.5}, {Node: 1, Share: 0.5}},
+		Memory:    []NodeMemory{{Node: 0, KiB: 1 << 20}, {Node: 1, KiB: 1 << 20}},
+	}
+	for _, tt := range []struct {
+		name string
+		per  []ProcessMemory
+		want float64
+	}{
+		{"not read", nil, 0.5},
+		{"each at its memory", []ProcessMemory{{1, on(0), ran(0), 1}, {2, on(1), ran(1), 1}}, 1},
+		{"each away from it", []ProcessMemory{{1, on(1), ran(0), 1}, {2, on(0), ran(1), 1}}, 0},
+		{"the busy one at it", []ProcessMemory{{1, on(0), ran(0), 0.99}, {2, on(0), ran(1), 0}}, 100.0 / 101},
+		{"one is not known", []ProcessMemory{{1, on(0), ran(0), 1}}, 0.5},
+		{"threads are not read", []ProcessMemory{{1, on(0), nil, 0}, {2, on(1), ran(1), 1}}, 0.5},
+	} {
+		o.PerProcess = tt.per
+		got, from, ok := o.LocalShare()
+		if !ok || from != Residence || math.Abs(got-tt.want) > 1e-9 {
+			t.Errorf("%s: %v %s %v, want %v", tt.name, got, from, ok, tt.want)
 		}
 	}
 }

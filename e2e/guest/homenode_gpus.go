@@ -67,7 +67,10 @@ func homenodeGPUs(t *T) {
 	t.measure(ws, tagGPUsChanged, "homenode, other GPUs", measuredPasses)
 	for _, c := range [][]string{{"status"}, {"explain", "/train"}} {
 		out := t.must(homenode(c...), exitOK).out
-		odd := func(r rune) bool { return r != '\n' && r != '\t' && unicode.IsControl(r) || r == '\u202e' }
+		odd := func(r rune) bool {
+			control := unicode.IsControl(r) && r != '\n' && r != '\t'
+			return control || r == '\u202e'
+		}
 		if i := strings.IndexFunc(out, odd); i >= 0 {
 			t.Fatalf("%s prints what a terminal obeys: %q", c[0], cut(out[i:]))
 		}

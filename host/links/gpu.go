@@ -155,11 +155,12 @@ func (r *round) openGPUs(pid int, left *int, file map[*topology.Device]string) o
 	dir := fmt.Sprintf("proc/%d/fd", pid)
 	names, _ := r.files.many(dir, *left)
 	for _, fd := range names {
-		if *left--; *left < 0 {
+		*left--
+		if *left < 0 {
 			return out
 		}
 		to, err := r.files.link(dir + "/" + fd)
-		if err != nil || !slices.ContainsFunc(gpuFiles, func(prefix string) bool { return strings.HasPrefix(to, prefix) }) {
+		if err != nil || !mayBeGPU(to) {
 			continue
 		}
 		number, err := r.files.char(dir + "/" + fd)
@@ -179,6 +180,11 @@ func (r *round) openGPUs(pid int, left *int, file map[*topology.Device]string) o
 		}
 	}
 	return out
+}
+
+// mayBeGPU reports whether a file has the name of a GPU's.
+func mayBeGPU(name string) bool {
+	return slices.ContainsFunc(gpuFiles, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 // onlyPath reports whether a descriptor was opened with O_PATH, by "flags:" of its fdinfo, in octal.

@@ -1,12 +1,14 @@
 package nri
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/containerd/nri/pkg/api"
 
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -78,6 +80,48 @@ func TestNearGPUs(t *testing.T) {
 		}
 		if text := strings.Join(got, " "); text != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, text, tt.want)
+		}
+	}
+}
+
+// A container that is given a GPU begins on the CPUs of that GPU's node, so that its first page is
+// there: by the device files of its spec, by the variable of NVIDIA's runtime, and by its annotation.
+func TestGPUsBeforeTheFirstPage(t *testing.T) {
+	h := twoNodes(t)
+	for i := range 4 {
+		h.Devices = append(h.Devices, topology.Device{
+			Name: fmt.Sprintf("card%d", i), Kind: topology.GPU, PCI: fmt.Sprintf("0000:%02x:00.0", 0x10+i), Node: topology.NodeID(i / 2),
+			GPU: fmt.Sprintf("gpu%d", i), UUID: fmt.Sprintf("GPU-%d", i), Chars: fmt.Sprintf("195:%d", i),
+		})
+	}
+	for gpu := range 4 {
+		given := []*api.LinuxDevice{{Path: fmt.Sprintf("/dev/nvidia%d", gpu), Type: "c", Major: 195, Minor: int64(gpu)}}
+		for _, tt := range []struct {
+			name        string
+			annotations map[string]string
+			devices     []*api.LinuxDevice
+			env         []string
+		}{
+			{"device files", nil, given, nil},
+			{"variable", nil, nil, []string{fmt.Sprintf("NVIDIA_VISIBLE_DEVICES=GPU-%d", gpu)}},
+			{"any GPU by annotation", map[string]string{"homenode.io/near": "gpu=auto"}, given, nil},
+			{"a GPU by annotation", map[string]string{"homenode.io/near": fmt.Sprintf("gpu%d", gpu)}, nil, nil},
+		} {
+			n := newNode(t, h, "/nowhere")
+			n.scan()
+			p := n.podIn("ns", tt.annotations)
+			c := &api.Container{Id: "c", PodSandboxId: p.Id, Name: "a", CreatedAt: 1, Env: tt.env, Linux: &api.LinuxContainer{
+				CgroupsPath: "/k8s.io/c", Devices: tt.devices,
+				Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{Shares: api.UInt64(4096)}, Memory: &api.LinuxMemory{Limit: api.Int64(1 << 30)}},
+			}}
+			a, _, err := n.p.CreateContainer(t.Context(), p, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := h.Nodes[gpu/2].CPUs.String()
+			if got := a.GetLinux().GetResources().GetCpu().GetCpus(); got != want {
+				t.Errorf("gpu%d by %s: begins on CPUs %q, want %s", gpu, tt.name, got, want)
+			}
 		}
 	}
 }

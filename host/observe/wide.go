@@ -155,7 +155,35 @@ func (o *Observer) perProcess(w *work) (out []workload.ProcessMemory) {
 		if p.pssAnon >= 0 {
 			anon = anon.scaled(p.pssAnon)
 		}
-		out = append(out, workload.ProcessMemory{Process: p.pid, Memory: anon.list()})
+		x := workload.ProcessMemory{Process: p.pid, Memory: anon.list()}
+		x.RanOn, x.Use = o.ranOnOf(w, p.pid)
+		out = append(out, x)
 	}
 	return out
+}
+
+// ranOnOf is where the threads of a process may run, each by what it uses, and the CPUs that they
+// keep busy; nothing while they are not read.
+func (o *Observer) ranOnOf(w *work, pid int) (ran []workload.NodeShare, use float64) {
+	const idle = 0.001 // so that threads that wait count where nothing else runs
+	all := 0.0
+	shares := make([]float64, len(o.host.Nodes))
+	for i := range w.wide.threads {
+		t := &w.wide.threads[i]
+		if t.Process != pid || t.CPUs.Empty() {
+			continue
+		}
+		use += t.Use
+		for k := range o.host.Nodes {
+			part := float64(o.host.Nodes[k].CPUs.Overlap(t.CPUs)) / float64(t.CPUs.Len())
+			shares[k] += part * (t.Use + idle)
+			all += part * (t.Use + idle)
+		}
+	}
+	for k, share := range shares {
+		if share > 0 {
+			ran = append(ran, workload.NodeShare{Node: o.host.Nodes[k].ID, Share: share / all})
+		}
+	}
+	return ran, use
 }

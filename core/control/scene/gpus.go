@@ -67,7 +67,8 @@ func (s *Scene) nameGPUs(spec *workload.Spec) {
 // its own, and the workload as a whole near none.
 func (s *Scene) byGPUs(by *Basis, spec *workload.Spec, o *workload.Observation) {
 	s.nameGPUs(spec)
-	auto := slices.IndexFunc(spec.Near, func(n workload.Near) bool { return n.Device == workload.AnyGPU })
+	isAuto := func(n workload.Near) bool { return n.Device == workload.AnyGPU }
+	auto := slices.IndexFunc(spec.Near, isAuto)
 	id, _ := workload.PartOf(o.ID)
 	if s.Snapshot.Host == nil || len(s.Links[id]) == 0 {
 		return
@@ -82,7 +83,8 @@ func (s *Scene) byGPUs(by *Basis, spec *workload.Spec, o *workload.Observation) 
 	if by.Settings.Spreads {
 		wide, ok := place.Beside(s.Snapshot.Host, *spec, s.Workers(o.ID))
 		if ok {
-			wide.Near = slices.DeleteFunc(slices.Clone(spec.Near), func(n workload.Near) bool { return isGPU(n) || n.Device == workload.AnyGPU })
+			others := func(n workload.Near) bool { return isGPU(n) || isAuto(n) }
+			wide.Near = slices.DeleteFunc(slices.Clone(spec.Near), others)
 			*spec = wide
 			return
 		}
@@ -92,7 +94,7 @@ func (s *Scene) byGPUs(by *Basis, spec *workload.Spec, o *workload.Observation) 
 		return
 	}
 	wish := spec.Near[auto]
-	near := slices.DeleteFunc(slices.Clone(spec.Near), func(n workload.Near) bool { return n.Device == workload.AnyGPU })
+	near := slices.DeleteFunc(slices.Clone(spec.Near), isAuto)
 	for _, gpu := range found {
 		n := wish
 		n.Device = gpu

@@ -161,7 +161,7 @@ func (w *Work) ShowMoved() {
 
 // localityOf returns the locality of an observation; nil when unknown.
 func localityOf(o *workload.Observation) *float64 {
-	l, ok := workload.Locality(o.RanOn, o.Memory, o.Lower)
+	l, ok := o.Expected()
 	if !ok {
 		return nil
 	}

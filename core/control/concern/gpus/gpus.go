@@ -125,7 +125,8 @@ func (c Bound) Decide(sc *concern.Scene) (out concern.Desired) {
 	}
 	for i := range sc.Snapshot.Observations {
 		o := &sc.Snapshot.Observations[i]
-		if len(o.PerProcess) == 0 || busy[o.ID] || sc.Busy(o.ID) || sc.Held(o.ID) || sc.Undoes(o.ID) || !sc.Settled(o.ID) {
+		changing := busy[o.ID] || sc.Busy(o.ID) || sc.Undoes(o.ID) || !sc.Settled(o.ID)
+		if len(o.PerProcess) == 0 || changing || sc.Held(o.ID) {
 			continue
 		}
 		if d, ok := c.move(sc, o); ok {
@@ -143,15 +144,19 @@ type off struct {
 	away    topology.KiB
 }
 
+// share is the part of the memory that lies elsewhere, 0 to 1.
+func (x *off) share() float64 { return float64(x.away) / float64(x.all) }
+
 // move returns the desire that the memory of the workers of one node is there: of the node whose
 // workers have most elsewhere.
 func (c Bound) move(sc *concern.Scene, o *workload.Observation) (d concern.Desire, ok bool) {
 	p := place.Of(sc.Plan.Placements, o.ID)
 	ownPolicy := o.OwnPolicy != "" && o.OwnPolicy != workload.PolicyUnknown
-	if p == nil || p.Class == workload.Batch || p.Home.Len() < 2 || ownPolicy || o.Caps.MemoryStays || o.Unanswered {
+	wide := p != nil && p.Class != workload.Batch && p.Home.Len() > 1
+	if !wide || ownPolicy || o.Caps.MemoryStays || o.Unanswered {
 		return d, false
 	}
-	best := c.worst(o, p)
+	best := c.worst(sc, o, p)
 	if best == nil {
 		return d, false
 	}
@@ -172,7 +177,7 @@ func (c Bound) move(sc *concern.Scene, o *workload.Observation) (d concern.Desir
 		Shares:   []workload.NodeMemory{{Node: best.node, KiB: there + best.away}},
 		Bytes:    int64(best.away) << 10,
 		Optional: true,
-		Reason:   words.Because(words.WorkerMemoryOff, len(processes), best.away, best.all, float64(best.away)/float64(best.all), best.node),
+		Reason:   words.Because(words.WorkerMemoryOff, len(processes), best.away, best.all, best.share(), best.node),
 	}
 	step.Cost.Bytes = step.Bytes
 	if c.Pace > 0 {
@@ -187,12 +192,15 @@ func (c Bound) move(sc *concern.Scene, o *workload.Observation) (d concern.Desir
 }
 
 // worst returns the node of a home whose workers have most memory elsewhere; nil when all have
-// theirs there.
-func (c Bound) worst(o *workload.Observation, p *workload.Placement) *off {
+// theirs there. A worker whose threads have not been given the node would take new memory
+// elsewhere meanwhile: it waits.
+func (c Bound) worst(sc *concern.Scene, o *workload.Observation, p *workload.Placement) *off {
 	var nodes []off
 	for _, w := range c.Workers(o.ID) {
 		memory, known := memoryOf(o, w.Process.PID)
-		if !known || !p.Home.Has(w.Node) {
+		given := sc.Journal.Of(plan.ThreadCPUs, plan.ProcessPath(w.Process))
+		kept := given != nil && given.State == plan.Applied
+		if !known || !kept || !p.Home.Has(w.Node) {
 			continue
 		}
 		at := slices.IndexFunc(nodes, func(x off) bool { return x.node == w.Node })
