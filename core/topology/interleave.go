@@ -11,9 +11,9 @@ const (
 	interleaveEnough = 0.97
 )
 
-// Interleave returns the weights with which pages are to be put on nodes in turn, so that work that waits for bandwidth
-// alone has most of it, and the part of the best bandwidth, 0 to 1, that it then has. bandwidth is what CPUs read
-// from each node when no other node is read, in any unit; 0 for a node to leave out. With parts f of its pages on
+// Interleave returns weights for putting pages on nodes in turn, so that bandwidth-bound work has most bandwidth, and
+// the part of the best bandwidth, 0 to 1, that they reach. bandwidth is the CPUs' from each node while they read no
+// other, in any unit; 0 leaves the node out. With parts f of its pages on
 // the nodes, work is done when the slowest node is: it has min(bandwidth/f), and at best the sum of all. That is f in
 // proportion to bandwidth, which whole weights come near to.
 func Interleave(bandwidth []float64) (weights []int, reached float64) {

@@ -21,8 +21,8 @@ const (
 	mibPages      = 1 << 20 / pageSize
 )
 
-// tiersDemotion: what the kernel moves to the slow node stays there while demotion is on, however often homenode scans,
-// and is shown as demoted. With demotion off the same pages come home: so homenode sees them.
+// tiersDemotion: pages that the kernel moves to the slow node stay there while demotion is on, over many scans, and
+// explain shows them as demoted. With demotion off the same pages come home, so homenode does see them.
 func tiersDemotion(t *T) {
 	const slow = 2
 	if tier := readText("/sys/devices/system/node/node2/cpulist"); tier != "" {
