@@ -44,7 +44,11 @@ func (l *Local) moveProcess(ctx context.Context, pid int, order api.MoveOrder) (
 	} else {
 		a.CPUs = o.CPUs
 	}
-	off := int64(workload.Total(o.Memory)-workload.On(o.Memory, order.To)) << 10
+	stays := h.Stays(order.To).Intersect(workload.NodesOf(o.Memory))
+	if !stays.Empty() {
+		target.Stays = stays
+	}
+	off := int64(workload.Total(o.Memory)-workload.On(o.Memory, order.To.Union(stays))) << 10
 	cost := plan.Cost{Bytes: off}
 	if pace := l.Settings.Arrange.MoveBandwidth; pace > 0 {
 		cost.Seconds = float64(off) / float64(pace)

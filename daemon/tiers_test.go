@@ -11,7 +11,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestMemoryByType: status has the share of each type of memory, and which of it the kernel demoted.
+// TestMemoryByType: status has the share of each type of memory, and whether the kernel demotes to it.
 func TestMemoryByType(t *testing.T) {
 	h := plantest.Draw("0 0-3 16G 10 14 30 80\n1 - 32G 14 10 30 255 type=cxl\n2 - 32G 30 30 10 255\n3 - 96G 80 255 255 10")
 	o := &workload.Observation{Lower: topology.Nodes(1)}

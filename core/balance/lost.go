@@ -70,22 +70,6 @@ func (m *model) short(i int, free float64) float64 {
 	return min(1, max(0, (low-free)/low))
 }
 
-// demotes reports whether the kernel moves cold pages of node i to a slower tier with room: it keeps such a node full,
-// and a thread that finds it so does not wait long.
-func (m *model) demotes(i int) bool {
-	if !m.host.Tiering.Demotion {
-		return false
-	}
-	below := m.host.Below(topology.Nodes(m.rooms[i].Node))
-	for k := range m.rooms {
-		n := &m.host.Nodes[k]
-		if below.Has(n.ID) && !n.OfGPU() && m.free[k] > lowFree*float64(n.Memory) {
-			return true
-		}
-	}
-	return false
-}
-
 func queue(u float64) float64 {
 	u = min(max(u, 0), mostBusy)
 	return queueShare * u / (2 * (1 - u))

@@ -235,15 +235,6 @@ func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
 	}
 }
 
-// placed is memory without what no home fetches: what the kernel moved to a slower tier, and what a GPU's driver put
-// on its node. It stays wherever the work goes, so it is no reason to go anywhere.
-func (m *model) placed(mem []workload.NodeMemory) []workload.NodeMemory {
-	if !m.stays.Intersects(workload.NodesOf(mem)) {
-		return mem
-	}
-	return slices.DeleteFunc(slices.Clone(mem), func(x workload.NodeMemory) bool { return m.stays.Has(x.Node) })
-}
-
 // each calls yield for every use of a workload that there is. Both rise by ID.
 func (m *model) each(uses []Use, yield func(w *work, u *Use)) {
 	k := 0

@@ -174,6 +174,14 @@ func TestDemotedBinding(t *testing.T) {
 	if i < 0 || p.Steps[i].To != "0,2" {
 		t.Fatalf("%+v", p.Steps)
 	}
+	if v := plan.CheckPlan(st, p); v != nil {
+		t.Error(v)
+	}
+	st.Host.Tiering.Demotion = false
+	if v := plan.CheckPlan(st, p); len(v) != 1 {
+		t.Errorf("without demotion node 2 is no part of the home: %v", v)
+	}
+	st.Host.Tiering.Demotion = true
 	s.Observation.Mems = topology.Nodes(0, 2)
 	st.Placements = p.Placements
 	for _, x := range Arrange(st, []*Subject{s}, options).Steps {

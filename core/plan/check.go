@@ -439,6 +439,9 @@ func (c *checker) steps(p Plan) {
 		case SetMems, MovePages:
 			to, err := topology.ParseNodeSet(s.To)
 			beyond := to.Minus(pl.Home)
+			if s.Kind == SetMems { // what the kernel demoted may stay
+				beyond = beyond.Minus(c.st.Host.Below(pl.Home))
+			}
 			if s.Kind == SetMems && err == nil { // the home may be added to what it has, before its pages move
 				if from, bad := topology.ParseNodeSet(s.From); bad == nil && from.SubsetOf(to) {
 					beyond = beyond.Minus(from)

@@ -231,3 +231,37 @@ func TestCapturedTypes(t *testing.T) {
 		t.Errorf("%d of %d machines", found, len(want))
 	}
 }
+
+// FuzzMemoryTypes: hostile text in the files that say of what memory is made ends in a sound host, and JSON keeps it.
+func FuzzMemoryTypes(f *testing.F) {
+	f.Add("100-1ff : System RAM\n200-2ff : CXL Window 0\n", "8000000", "2", "Node: 2\n", "0-1", "2", "true", "2")
+	f.Add(" : \n-1-ffffffffffffffffffff : Persistent Memory\n0-ffffffffffffffff : CXL Window \x00", "ffffffffffffffff", "-1", "Node: 99999999999\nNode", "0-", "2", "1", "x")
+	f.Fuzz(func(t *testing.T, iomem, size, target, numa, fast, slow, demotion, balancing string) {
+		tree := slowTree(both(dax("platform/ACPI0017:00/dax_region0"), map[string]string{
+			"proc/iomem": iomem, "sys/devices/system/memory/block_size_bytes": size, "sys/devices/system/node/node2/memory1536": "x",
+			nvidiaDir + "/0000:01:00.0/numa_status": numa, tierDir + "/memory_tier4/nodelist": fast, tierDir + "/memory_tier22/nodelist": slow,
+			"sys/kernel/mm/numa/demotion_enabled": demotion, "proc/sys/kernel/numa_balancing": balancing,
+		}))
+		tree["sys/devices/platform/ACPI0017:00/dax_region0/dax0.0/target_node"] = &fstest.MapFile{Data: []byte(target)}
+		h, err := FromSysfs(tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sound(t, h)
+		for i := range h.Nodes {
+			h.Below(Nodes(h.Nodes[i].ID))
+			h.Stays(Nodes(h.Nodes[i].ID))
+		}
+		var text bytes.Buffer
+		if err := h.WriteJSON(&text); err != nil {
+			t.Fatal(err)
+		}
+		back, err := FromJSON(bytes.NewReader(text.Bytes()))
+		if err != nil {
+			t.Fatalf("%v\n%s", err, text.String())
+		}
+		if d := cmp.Diff(h.Tiering.Tiers == nil, back.Tiering.Tiers == nil); d != "" {
+			t.Fatal(d)
+		}
+	})
+}

@@ -17,12 +17,12 @@ func init() {
 const (
 	demotionFile = "/sys/kernel/mm/numa/demotion_enabled"
 	// demotionScans is how long it is watched that nothing comes back, in seconds and scans.
-	demotionScans = 90
+	demotionScans = 30
 	mibPages      = 1 << 20 / pageSize
 )
 
-// tiersDemotion: what the kernel moves to the slow node stays there while demotion is on, however often homenode scans,
-// and is shown as demoted. With demotion off the same pages come home: so homenode sees them.
+// tiersDemotion: pages that the kernel moves to the slow node stay there while demotion is on, over many scans, and
+// explain shows them as demoted. With demotion off the same pages come home, so homenode does see them.
 func tiersDemotion(t *T) {
 	const slow = 2
 	if tier := readText("/sys/devices/system/node/node2/cpulist"); tier != "" {
@@ -53,12 +53,15 @@ func tiersDemotion(t *T) {
 	start, _, _ := s.of(w.id())
 	first := t.buffer(w).nodes[slow]
 	most, back := first, 0
-	for range demotionScans {
+	t.Logf("%d MiB demoted: %s", first/mibPages, oneLine(vmstat("pgdemote")))
+	for i := range demotionScans {
 		warm(time.Second)
 		on := t.buffer(w).nodes[slow]
 		back += max(0, most-on)
 		most = max(most, on)
-		demote(1)
+		if i%10 == 9 { // reclaim takes seconds here
+			demote(1)
+		}
 	}
 	s = t.status()
 	end, state, why := s.of(w.id())

@@ -24,6 +24,12 @@ func TestTiersInText(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
+	h.HMATBandwidth = [][]float64{{300, 100, 900}, {0, 0, 0}, {0, 0, 0}}
+	for _, want := range []string{"interleaved from node0: weights node0 3, node1 1 reach 100 % of the bandwidth of all (HMAT).", "`homenode run -w 0-1` uses them."} {
+		if got := text(); !strings.Contains(got, want) {
+			t.Errorf("%q is not in\n%s", want, got)
+		}
+	}
 	h.Tiering.Promotion = true
 	if want := "The kernel moves cold pages to slower tiers and hot ones back."; !strings.Contains(text(), want) {
 		t.Error(text())

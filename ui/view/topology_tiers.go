@@ -49,6 +49,7 @@ func (d *drawing) tiers() {
 	if !d.host.GPUNodes().Empty() {
 		d.line("  Only a workload that names its node gets memory of a GPU.")
 	}
+	d.interleave()
 	t := &d.host.Tiering
 	if len(t.Tiers) < 2 && !t.Demotion {
 		return
@@ -66,4 +67,31 @@ func (d *drawing) tiers() {
 	}
 	d.line("")
 	d.wrapped(d.Bold("tiers")+"  ", strings.Fields(strings.Join(parts, "; ")+". "+strings.ToUpper(text[:1])+text[1:]+"."), " ")
+}
+
+// interleave prints, where there is memory without CPUs, the weights that suit work which waits for bandwidth alone.
+func (d *drawing) interleave() {
+	for i := range d.host.Nodes {
+		bandwidth, source := d.host.InterleaveFrom(i)
+		weights, reached := topology.Interleave(bandwidth)
+		var parts []string
+		nodes := topology.NodeSet{}
+		apart := false
+		for j, w := range weights {
+			n := &d.host.Nodes[j]
+			if w == 0 {
+				continue
+			}
+			parts = append(parts, fmt.Sprintf("%s %d", nodeName(n.ID), w))
+			nodes.Add(n.ID)
+			apart = apart || n.Apart()
+		}
+		if !apart || len(parts) < 2 {
+			continue
+		}
+		text := fmt.Sprintf("weights %s reach %.0f %% of the bandwidth of all (%s). Write them to "+
+			"/sys/kernel/mm/mempolicy/weighted_interleave/nodeN; `homenode run -w %s` uses them.",
+			strings.Join(parts, ", "), 100*reached, source, nodes)
+		d.wrapped(fmt.Sprintf("  interleaved from %s: ", nodeName(d.host.Nodes[i].ID)), strings.Fields(text), " ")
+	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/cli"
@@ -284,6 +285,35 @@ func printSources(w io.Writer, p view.Paint, s api.Status) {
 	}
 	if len(parts) > 0 {
 		fmt.Fprintf(w, "%s %s\n", p.Dim("locality:"), strings.Join(parts, "; "))
+	}
+	printTypes(w, p, s.Workloads)
+}
+
+// printTypes prints the share of each type of memory of all workloads in sum, where one has other memory than DRAM.
+func printTypes(w io.Writer, p view.Paint, all []api.Workload) {
+	var sum []api.TypeKiB
+	add := func(m api.TypeKiB) {
+		k := slices.IndexFunc(sum, func(x api.TypeKiB) bool { return x.Type == m.Type && x.Demoted == m.Demoted })
+		if k < 0 {
+			k = len(sum)
+			sum = append(sum, api.TypeKiB{Type: m.Type, Demoted: m.Demoted})
+		}
+		sum[k].KiB += m.KiB
+	}
+	apart := false
+	for i := range all {
+		x := &all[i]
+		if len(x.MemoryByType) == 0 {
+			add(api.TypeKiB{Type: string(topology.TypeDRAM), KiB: x.MemoryKiB})
+			continue
+		}
+		apart = true
+		for _, m := range x.MemoryByType {
+			add(m)
+		}
+	}
+	if apart {
+		fmt.Fprintf(w, "%s %s\n", p.Dim("memory:"), byType(sum))
 	}
 }
 
