@@ -107,7 +107,7 @@ type Config struct {
 	// IRQ is what is done about the interrupts of NICs and NVMe drives; "" is report in
 	// observe mode and off in enforce mode.
 	IRQ control.InterruptMode `yaml:"irq"`
-	// Caches is what is done with the last-level caches of a node for shared work. report, because
+	// Caches is the use of the last-level caches of a node for shared work. report, because
 	// keeping work in few caches helps work whose threads exchange data and may slow down other work.
 	Caches plan.CacheMode `yaml:"caches"`
 	// DedicatedSwap: dedicated work may swap. On, because work that may not is killed when memory is

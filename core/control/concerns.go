@@ -221,7 +221,7 @@ type ConcernAttention struct {
 func (v *View) attend() ConcernAttention {
 	return ConcernAttention{
 		Divided: v.Divided,
-		Waits:   v.Settings.Share.MaxWait > 0 && v.Sharing.On || v.Settings.Policy.Caches == plan.CachesPlace,
+		Waits:   (v.Settings.Share.MaxWait > 0 && v.Sharing.On) || v.Settings.Policy.Caches == plan.CachesPlace,
 		Watched: v.Sharing.Watched,
 	}
 }

@@ -45,7 +45,7 @@ func BenchmarkCaches(b *testing.B) {
 	}
 }
 
-// TestDividedHosts: what BenchmarkCaches measures on is what it says.
+// TestDividedHosts: BenchmarkCaches measures on hosts with so many caches.
 func TestDividedHosts(t *testing.T) {
 	st := divided(8, 512, 4, plan.CachesPlace)
 	if n := len(st.Host.LLCs); n != 64 {

@@ -11,7 +11,7 @@ import (
 // cache is a last-level cache, or the part of one that lies on one node.
 type cache struct {
 	cores     span
-	id        topology.CacheID // None for CPUs of which no cache is known
+	id        topology.CacheID // None for CPUs without a known cache
 	free      int              // usable CPUs that no dedicated work holds
 	whole     int              // cores all of whose CPUs are usable and free
 	wholeCPUs int              // CPUs of those cores
@@ -29,7 +29,7 @@ func (k *cache) holds(smt workload.SMTPolicy) int {
 	return k.free
 }
 
-// piece is what one cache holds of a workload.
+// piece is a cache with the vCPUs that it holds.
 type piece struct{ cache, holds int }
 
 // fewest returns the fewest pieces that hold want, the largest first, and of such sets a tight one:
@@ -75,7 +75,7 @@ const (
 	cacheHoleWeight = 0.001
 )
 
-// weighCaches adds what the last-level caches of node n cost dedicated work that takes vcpus there.
+// weighCaches adds the cost of the last-level caches of node n for dedicated work that takes vcpus there.
 func (w *want) weighCaches(l *Ledger, n *node, vcpus int, t *terms) {
 	if vcpus <= 0 {
 		return
@@ -99,7 +99,7 @@ func (w *want) weighCaches(l *Ledger, n *node, vcpus int, t *terms) {
 }
 
 // cachesOf returns the caches that CPUs of a home are in; none where those are all caches of the
-// home, and where none divide it: what Host.CachesOf returns, from the books.
+// home, and where none divide it. It is Host.CachesOf, from the books.
 func (l *Ledger) cachesOf(cpus topology.CPUSet, home []int) (in topology.CacheSet) {
 	all, divided := l.cachesOn(home)
 	if !divided {
@@ -142,7 +142,8 @@ func (l *Ledger) cachesOn(home []int) (all topology.CacheSet, divided bool) {
 // findCaches notes which caches each node has, and which nodes they divide (topology.CachesOn).
 func (l *Ledger) findCaches(nodeOf []int32) {
 	h := l.host
-	last, count, most := filled(len(l.nodes), -1), make([]int, len(l.nodes)), 0
+	last, count := filled(len(l.nodes), -1), make([]int, len(l.nodes))
+	most := 0
 	each := func(i int, yield func(n int32)) { // the nodes of cache i
 		for cpu := range h.LLCs[i].CPUs.All() {
 			if int(cpu) >= len(nodeOf) || nodeOf[cpu] < 0 || last[nodeOf[cpu]] == int32(i) {
@@ -177,7 +178,7 @@ func (l *Ledger) findCaches(nodeOf []int32) {
 		each(i, func(n int32) {
 			x := &l.nodes[n]
 			x.llcs.Add(h.LLCs[i].ID)
-			x.divided = x.divided || count[n] > 1 && serves
+			x.divided = x.divided || (count[n] > 1 && serves)
 			l.divided = l.divided || x.divided
 		})
 	}
@@ -256,7 +257,7 @@ func (w *want) cachesFor(l *Ledger, home []int) topology.CacheSet {
 	return in
 }
 
-// CacheRoom is what one last-level cache has for shared work.
+// CacheRoom is the room of one last-level cache for shared work.
 type CacheRoom struct {
 	ID   topology.CacheID
 	CPUs int     // that shared work may use

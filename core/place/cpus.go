@@ -51,7 +51,7 @@ type picker struct {
 	spare int // CPUs that may be taken or held idle
 	kind  kind
 	had   *topology.CPUSet // only these CPUs; nil for any
-	near  bool             // siblings and caches of what was taken come first
+	near  bool             // siblings and caches of the CPUs taken so far come first
 }
 
 // choose takes CPUs by the SMT policy.
@@ -180,7 +180,8 @@ func (p *picker) takeCore(i, most int) {
 // nextCache is the cache to go on with: the tightest that holds all that is
 // still wanted, or else the one that holds most; -1 when none holds any.
 func (p *picker) nextCache(holds func(c *core, free uint64) int) int {
-	best, most, own := -1, 0, false
+	best, most := -1, 0
+	own := false
 	pieces := p.l.pieces[:0]
 	for k := p.n.caches.lo; k < p.n.caches.hi; k++ {
 		sum, mine := 0, false
@@ -188,7 +189,7 @@ func (p *picker) nextCache(holds func(c *core, free uint64) int) int {
 			if free := p.free(i); free != 0 {
 				sum += holds(&p.l.cores[i], free)
 			}
-			mine = mine || p.near && p.mine(&p.l.cores[i]) != 0
+			mine = mine || (p.near && p.mine(&p.l.cores[i]) != 0)
 		}
 		if sum > 0 {
 			pieces = append(pieces, piece{k, sum})
@@ -198,7 +199,8 @@ func (p *picker) nextCache(holds func(c *core, free uint64) int) int {
 		case best < 0, mine && !own,
 			sum >= p.want && (most < p.want || sum < most),
 			sum < p.want && sum > most:
-			best, most, own = k, sum, mine
+			best, most = k, sum
+			own = mine
 		}
 	}
 	p.l.pieces = pieces

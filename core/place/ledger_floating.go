@@ -70,7 +70,7 @@ func (f *floaters) placement(l *Ledger, h *holding) plan.Placement {
 // floater is the CPUs that shared work with a home may use.
 type floater struct {
 	home   []int
-	caches topology.CacheSet // of it, that the work is kept in; none for all
+	caches topology.CacheSet // that the work is kept in; none for all
 	cpus   topology.CPUSet
 }
 

@@ -45,12 +45,15 @@ func (l *Ledger) Requirements(near []workload.Near) (all []Requirement, why word
 	return all, words.Reason{}
 }
 
-// packages returns all nodes of the packages of some: those of which the package is unknown alone.
+// packages returns all nodes of the packages of some; a node whose package is unknown stands alone.
 func (l *Ledger) packages(at []int) (all []int) {
 	for i := range l.host.Nodes {
 		n := &l.host.Nodes[i]
 		sameAs := func(k int) bool {
-			return k == i || n.Package != topology.None && l.host.Nodes[k].Package == n.Package
+			if n.Package == topology.None {
+				return k == i
+			}
+			return l.host.Nodes[k].Package == n.Package
 		}
 		if slices.ContainsFunc(at, sameAs) {
 			all = append(all, i)

@@ -25,12 +25,12 @@ type Policy struct {
 	// alone, shared work all others alone, batch work what no dedicated work holds.
 	Split     bool
 	Dedicated topology.CPUSet
-	// Caches says what is done with the last-level caches of a node for shared work. Dedicated work
-	// gets CPUs of few caches in every mode.
+	// Caches is the use of last-level caches for shared work. Dedicated work gets CPUs of few caches in
+	// every mode.
 	Caches CacheMode `json:",omitempty"`
 }
 
-// CacheMode says what is done with the last-level caches of a node for shared work.
+// CacheMode is the use of the last-level caches of a node for shared work.
 type CacheMode string
 
 // Modes of caches. "" is report.

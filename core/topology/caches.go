@@ -20,7 +20,8 @@ func Caches(ids ...CacheID) CacheSet { return SetOf(ids...) }
 // build a Host. An ID of None is none. The numbers that are there stay if all caches have one and no two have the same: a level 2 cache that is some
 // CPU's last may have the number of a level 3 cache. Otherwise the position is the number.
 func (h *Host) NumberLLCs() {
-	slices.SortFunc(h.LLCs, func(a, b LLC) int { return cmp.Compare(a.CPUs.Min(), b.CPUs.Min()) })
+	byCPU := func(a, b LLC) int { return cmp.Compare(a.CPUs.Min(), b.CPUs.Min()) }
+	slices.SortFunc(h.LLCs, byCPU)
 	var seen CacheSet
 	numbered := true
 	for i := range h.LLCs {
@@ -93,7 +94,7 @@ func (h *Host) CachesOn(nodes NodeSet) CacheSet {
 			count++
 			shared = shared || h.shares(l)
 		}
-		divided = divided || count > 1 && shared
+		divided = divided || (count > 1 && shared)
 	}
 	if !divided {
 		return CacheSet{}
@@ -122,6 +123,7 @@ func (h *Host) CachesOf(cpus CPUSet, home NodeSet) CacheSet {
 
 // shares reports whether a cache serves more than one core.
 func (h *Host) shares(l *LLC) bool {
-	at, _ := slices.BinarySearchFunc(h.Cores, l.CPUs.Min(), func(c Core, cpu CPUID) int { return cmp.Compare(c.CPUs.Min(), cpu) })
+	byCPU := func(c Core, cpu CPUID) int { return cmp.Compare(c.CPUs.Min(), cpu) }
+	at, _ := slices.BinarySearchFunc(h.Cores, l.CPUs.Min(), byCPU)
 	return l.CPUs.Len() > 1 && (at == len(h.Cores) || !l.CPUs.SubsetOf(h.Cores[at].CPUs))
 }

@@ -86,7 +86,7 @@ type Core struct {
 type LLC struct {
 	ID    CacheID
 	CPUs  CPUSet
-	Nodes NodeSet // that have CPUs of it: several with sub-NUMA clusters
+	Nodes NodeSet // of its CPUs: several with sub-NUMA clusters
 	Level int     // 2, 3 …
 	Size  KiB     // None when unknown
 }

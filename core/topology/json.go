@@ -76,7 +76,7 @@ type (
 	llcJSON struct {
 		ID    *int64 `json:"id"`       // number of the cache: the kernel's, as resctrl has it, or its position by lowest CPU
 		CPUs  string `json:"cpus"`     // CPUs that share the cache, in list format
-		Nodes string `json:"nodes"`    // nodes that have CPUs of it, in list format; reading takes them from the CPUs
+		Nodes string `json:"nodes"`    // nodes of its CPUs, in list format; not read, but taken from the CPUs
 		Level *int64 `json:"level"`    // level of the cache, such as 3
 		Size  *int64 `json:"size_kib"` // size, KiB; null unknown
 	}

@@ -511,7 +511,7 @@ func (t *tree) llc(cpu CPUID) (best LLC, ok bool) {
 	if text, ok := t.optional(subject, bestDir+"/size"); ok {
 		best.Size = parseCacheSize(text)
 	}
-	// Arm64 numbers caches by what the firmware says of them, which may be an address.
+	// On arm64 the number may be an address of the firmware.
 	if text, ok := t.optional(subject, bestDir+"/id"); ok {
 		if id, err := parseID(text); err == nil {
 			best.ID = CacheID(id)

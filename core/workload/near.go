@@ -25,7 +25,7 @@ type Near struct {
 	// Required: no home without the node of it. A workload that one node can hold is on that node;
 	// a wider one has it among its nodes.
 	Required bool `json:",omitzero"`
-	// Socket is Required with the package of it in place of its node: near NICs and GPUs where
+	// Socket is Required with its package in place of its node: near NICs and GPUs where
 	// sub-NUMA clusters have other nodes on the same socket.
 	Socket bool `json:",omitzero"`
 	// Learned was found by looking, not told by a person: it has a lower ceiling, and

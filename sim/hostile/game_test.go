@@ -107,7 +107,7 @@ type game struct {
 	asked     map[uint64]string
 	undone    map[uint64]*control.Undone
 	poison    workload.ID // the engine panics on it
-	confined  uint64      // the newest scan of which the caches were checked
+	confined  uint64      // the newest scan whose caches were checked
 	partition uint64      // the newest scan when the partition was set last
 	peaceful  bool        // calm: nothing fails
 	blocker   *call       // a write of memory nodes in which the kernel waits for a process, and all other writes of cpusets for it; it is among hung

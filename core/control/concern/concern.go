@@ -62,7 +62,7 @@ type Desired struct {
 	Why map[workload.ID]words.Reason
 }
 
-// Kept is the caches of its home that a workload is kept in; none for all of it.
+// Kept is the caches that a workload is kept in; none for its whole home.
 type Kept struct {
 	Caches topology.CacheSet
 	CPUs   topology.CPUSet // that it may use there

@@ -29,13 +29,13 @@ const (
 	waitsFrom = 0.05
 	// idleFrom is the CPUs that must idle elsewhere on the node for widening to help.
 	idleFrom = 0.5
-	// headroom is what work may come to use beyond its peak in the caches that are chosen for it.
+	// headroom is the room beyond its peak that work has in its caches.
 	headroom = 1.25
 	// fades is the part of a peak that is left after a scan.
 	fades = 0.95
 )
 
-// Calm is what is remembered of one workload.
+// Calm is the memory of one workload.
 type Calm struct {
 	Since   time.Time         // since when it has not waited
 	Peak    float64           // CPUs that it kept busy at most, fading
@@ -87,13 +87,14 @@ type node struct {
 // cache is a last-level cache of a node.
 type cache struct {
 	id   topology.CacheID
-	open topology.CPUSet // CPUs of it that shared work may use
+	open topology.CPUSet // its CPUs for shared work
 	busy float64         // of these, kept busy by shared work
 }
 
 // Decide implements concern.Concern.
 func (b Bound) Decide(sc *concern.Scene) concern.Desired {
-	t := &turn{Bound: b, Scene: sc, out: concern.Desired{Caches: map[workload.ID]concern.Kept{}, Why: map[workload.ID]words.Reason{}}}
+	t := &turn{Bound: b, Scene: sc}
+	t.out.Caches, t.out.Why = map[workload.ID]concern.Kept{}, map[workload.ID]words.Reason{}
 	if b.Mode == plan.CachesOff || sc.Between {
 		return t.out
 	}
@@ -136,7 +137,7 @@ type kept struct {
 	ready bool // it was calm for long enough to be kept in few caches
 }
 
-// findNodes finds the nodes that caches divide, and what of each cache shared work may use.
+// findNodes finds the nodes that caches divide, and the CPUs of each cache for shared work.
 func (t *turn) findNodes() bool {
 	h := t.Snapshot.Host
 	t.nodes = map[topology.NodeID]*node{}
@@ -164,7 +165,7 @@ func (t *turn) findNodes() bool {
 	return len(t.nodes) > 0
 }
 
-// mine finds the shared work whose home is one divided node, and counts what shared work uses.
+// mine finds the shared work whose home is one divided node, and counts the use of all shared work.
 func (t *turn) mine() (out []*kept) {
 	for _, x := range t.Subjects {
 		p := place.Of(t.Plan.Placements, x.Observation.ID)
@@ -173,7 +174,8 @@ func (t *turn) mine() (out []*kept) {
 		}
 		t.use(p, x.Observation.CPUUse, 1)
 		n := t.nodes[p.Home.Min()]
-		if p.Home.Len() != 1 || n == nil || x.Fixed || !x.Alone.None() || t.Held(x.Observation.ID) || x.Spec.Tier == workload.BatchTier {
+		others := x.Fixed || !x.Alone.None() || t.Held(x.Observation.ID) || x.Spec.Tier == workload.BatchTier
+		if p.Home.Len() != 1 || n == nil || others {
 			continue
 		}
 		out = append(out, &kept{Subject: x, home: p, node: n, calm: t.calm(x, p), now: p.Caches})
@@ -224,7 +226,7 @@ func (n *node) idle(beside topology.CacheSet) (cpus float64) {
 	return cpus
 }
 
-// calm returns what is remembered of a workload. It begins anew with another home.
+// calm returns the memory of a workload. It begins anew with another home.
 func (t *turn) calm(x *place.Subject, p *workload.Placement) *Calm {
 	o := &x.Observation
 	c := t.CacheCalm[o.ID]
@@ -236,13 +238,17 @@ func (t *turn) calm(x *place.Subject, p *workload.Placement) *Calm {
 		t.CacheCalm[o.ID] = c
 	}
 	c.Peak = max(o.CPUUse, c.Peak*fades)
-	c.Widened = slices.DeleteFunc(slices.Clone(c.Widened), func(at time.Time) bool { return t.Began.Sub(at) > remembered })
+	old := func(at time.Time) bool { return t.Began.Sub(at) > remembered }
+	c.Widened = slices.DeleteFunc(slices.Clone(c.Widened), old)
 	return c
 }
 
 // waits reports whether work gets less CPU time than it wants in so many CPUs.
 func waits(o *workload.Observation, cpus int) bool {
-	return o.WaitedFrom != "" && o.Waited >= waitsFrom || o.CPUUse >= place.Fills*float64(cpus)
+	if o.CPUUse >= place.Fills*float64(cpus) {
+		return true
+	}
+	return o.WaitedFrom != "" && o.Waited >= waitsFrom
 }
 
 // widen lets work that waits in its caches use all of its node, where CPUs idle there.
@@ -300,8 +306,7 @@ func (t *turn) leftToKernel(x *kept) bool {
 	return false
 }
 
-// ready reports whether work that may use all caches of its node was calm for long enough to be kept
-// in few.
+// ready reports whether wide work was calm for long enough to be kept in few caches.
 func (t *turn) ready(x *kept) bool {
 	if !x.now.Empty() || x.moved {
 		return false
@@ -316,7 +321,9 @@ func (t *turn) ready(x *kept) bool {
 	}
 	quiet := calmFor << len(x.calm.Widened)
 	if t.Began.Sub(x.calm.Since) < quiet {
-		x.why = words.Because(words.CacheSoon, quiet)
+		if t.Mode == plan.CachesPlace { // else its first decision says where it would be kept
+			x.why = words.Because(words.CacheSoon, quiet)
+		}
 		return false
 	}
 	return true
@@ -365,7 +372,7 @@ func (t *turn) choose(x *kept, need int, busy float64) topology.CacheSet {
 	return in
 }
 
-// give desires what was decided for a workload.
+// give desires the decision on a workload.
 func (t *turn) give(x *kept) {
 	if !x.why.None() {
 		t.out.Why[x.home.Workload] = x.why

@@ -46,7 +46,7 @@ func on(t *testing.T, mode plan.CacheMode, vcpus ...int) *host {
 	return h
 }
 
-// scan passes time and decides; what is decided holds from then on.
+// scan passes time and decides; the decisions hold from then on.
 func (h *host) scan(pass time.Duration) concern.Desired {
 	h.at = h.at.Add(pass)
 	h.scene.Began = h.at
@@ -98,7 +98,7 @@ func TestNarrows(t *testing.T) {
 	code(t, h.scan(time.Second), "a", words.CacheKept)
 }
 
-// TestReports: in mode report the decision names what it would do, and nothing changes.
+// TestReports: in mode report the decision names the caches, and nothing changes.
 func TestReports(t *testing.T) {
 	for _, mode := range []plan.CacheMode{plan.CachesReport, ""} {
 		h := on(t, mode, 4)
