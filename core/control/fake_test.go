@@ -57,6 +57,7 @@ type fake struct {
 	values   map[settingKey]plan.Setting // every setting there is
 	shrunk   []workload.ID
 	uptime   time.Duration // 0 is not known
+	perCache int           // cores of a last-level cache; 0 is a node's
 	problems []workload.Problem
 	managers []Manager
 	links    map[workload.ID][]workload.Link
@@ -201,6 +202,17 @@ func ruled(rules ...workload.Rule) func(*Settings) {
 func (f *fake) host() *topology.Host {
 	h := plantest.Pairs(f.nodes, f.per, f.mem)
 	h.Devices = f.devices
+	if f.perCache > 0 {
+		h.LLCs = nil
+		for i, c := range h.Cores {
+			if i%f.perCache == 0 {
+				h.LLCs = append(h.LLCs, topology.LLC{Level: 3, Size: topology.None})
+			}
+			last := &h.LLCs[len(h.LLCs)-1]
+			last.CPUs = last.CPUs.Union(c.CPUs)
+		}
+		h.NumberLLCs()
+	}
 	for i := range h.Nodes {
 		if free, ok := f.free[h.Nodes[i].ID]; ok {
 			h.Nodes[i].Free = free

@@ -24,6 +24,7 @@ func (s *search) explain(p *plan.Placement) plan.Decision {
 		d.Reasons = append(d.Reasons, s.whyPins(p)...)
 	} else {
 		add(words.Floats, p.CPUs)
+		d.Reasons = append(d.Reasons, s.whyCaches(p)...)
 	}
 	d.Reasons = append(append(d.Reasons, s.w.whyRequired()...), whyNotNear(s.w)...)
 	if absent := s.l.without(s.w.Nodes); !absent.Empty() {
@@ -186,6 +187,22 @@ func (s *search) whyPins(p *plan.Placement) []words.Reason {
 		out = append(out, words.Because(words.IdleSiblings, p.Idle))
 	}
 	return out
+}
+
+// whyCaches says in which last-level caches shared work is kept, or would be.
+func (s *search) whyCaches(p *plan.Placement) []words.Reason {
+	l := s.l
+	switch {
+	case !l.divided || l.policy.Caches == plan.CachesOff:
+	case !p.Caches.Empty():
+		return words.Reasons(words.Because(words.CacheFewest, p.Caches, p.VCPUs))
+	case l.policy.Caches != plan.CachesPlace:
+		home := l.indices(p.Home)
+		if in := s.w.cachesFor(l, home); !in.Empty() {
+			return words.Reasons(words.Because(words.CacheWould, in, l.floatingIn(home, p.Class, in).Len(), p.VCPUs))
+		}
+	}
+	return nil
 }
 
 // edge is what most speaks for the best candidate against the next.

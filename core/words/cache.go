@@ -17,6 +17,7 @@ var (
 
 // Last-level caches that shared work is kept in.
 var (
+	CacheFewest   = says("cache-fewest", "It is kept in {caches}: the fewest with room for {n CPU}.")
 	CacheKept     = says("cache-kept", "It is kept in {caches} ({n CPU}), where it does not wait.")
 	CacheChosen   = says("cache-chosen", "It is kept in {caches} ({n CPU}) from now on: it was calm, and the fewest caches with room for {n CPU} are these.")
 	CacheWould    = says("cache-would", "With caches: place it would be kept in {caches} ({n CPU}): the fewest with room for {n CPU}.")

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -35,8 +36,9 @@ func (g *game) caches() {
 		}
 		g.tally.Kept++
 		leftAlone := func(d plan.Decision) bool { return d.Workload == p.Workload && d.Outcome == plan.LeftAlone }
-		if slices.ContainsFunc(s.Plan.Report.Decisions, leftAlone) {
-			continue
+		decided := func(x *place.Subject) bool { return x.Observation.ID == p.Workload }
+		if !slices.ContainsFunc(s.Subjects, decided) || slices.ContainsFunc(s.Plan.Report.Decisions, leftAlone) {
+			continue // the engine fails on it, or it is not homenode's to change
 		}
 		idle := float64(h.Node(p.Home.Min()).CPUs.Intersect(h.Online).Intersect(h.Allowed).Minus(p.CPUs).Len())
 		for k := range s.Plan.Placements {

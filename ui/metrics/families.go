@@ -62,7 +62,7 @@ var ofNodes = []Family{
 }
 
 var ofWorkloads = []Family{
-	{"homenode_workload_info", "gauge", []string{"workload", "name", "kind", "class", "home"}, "Always 1; its labels say what the workload is and its home nodes"},
+	{"homenode_workload_info", "gauge", []string{"workload", "name", "kind", "class", "home", "caches"}, "Always 1; its labels say what the workload is, its home nodes and the last-level caches of them that it is kept in"},
 	{"homenode_workload_state", "gauge", []string{"workload", "state"}, "Always 1; its label is the state that the workload is in"},
 	{"homenode_workload_memory_bytes", "gauge", []string{"workload", "node"}, "Memory that the workload holds on a NUMA node"},
 }

@@ -302,7 +302,7 @@ func (c collection) workloads(all []api.Workload) {
 }
 
 func (c collection) workload(id string, w *api.Workload) {
-	c.gauge("homenode_workload_info", 1, id, words.Printable(w.Name), string(w.Kind), string(w.Class), w.Home)
+	c.gauge("homenode_workload_info", 1, id, words.Printable(w.Name), string(w.Kind), string(w.Class), w.Home, w.Caches)
 	c.gauge("homenode_workload_state", 1, id, w.State)
 	collect(c, figures.Workloads, w, id)
 	for _, m := range w.MemoryByNode {

@@ -51,7 +51,7 @@ homenode decides where a guest runs: such a guest is left alone.`,
 			for i := range s.guests {
 				g := &s.guests[i]
 				t.Row(g.Name, g.Flavor, string(g.Class()), fmt.Sprint(g.VCPUs()), words.Size(g.Memory()),
-					g.Home.Nodes().String(), g.Home.CPUs().String(), GuestState(g), g.Manual)
+					words.Home(g.Home.Nodes(), g.Home.Placement.CachesOn(s.host)), g.Home.CPUs().String(), GuestState(g), g.Manual)
 			}
 			t.Print(e.Stdout, e.Paint())
 			return nil

@@ -282,6 +282,8 @@ function written(text, w, h) {
 }
 const labelOf = (r) => r.count > 1 ? `${r.count} in ${clean(r.name)}` : clean(r.name.startsWith('/') ? r.name.replace(/^.*\//, '') || r.name : r.name);
 const isBatch = (r) => r.class === 'batch';
+// homeOf is the nodes of a home and, where it is confined to some of their last-level caches, those.
+const homeOf = (w) => 'node ' + w.home + (w.caches ? (/[,-]/.test(w.caches) ? ', caches ' : ', cache ') + w.caches : '');
 const livesIn = (id) => house.residents.filter((x) => !isBatch(x) && x.home !== '' && list(x.home).includes(id));
 // laid is where the tiles of a room are: as large as their vCPUs and memory, and at least as their names need.
 function laid(id, room, x, y, w, h) {
@@ -458,7 +460,7 @@ const resident = (id) => house.residents.find((r) => r.id === id);
 function tileHint(id) {
   const r = resident(id);
   if (!r) return [];
-  return [r.count > 1 ? `${many(r.count, 'workload')} of ${r.name}` : r.name, `${rank(r)} · home ${r.home === '' ? 'none' : 'node ' + r.home} · ${r.state}`, `${number(r.cpu_use)} busy of ${many(r.cpus, 'CPU')} · ${size(r.memory_kib)}`,
+  return [r.count > 1 ? `${many(r.count, 'workload')} of ${r.name}` : r.name, `${rank(r)} · home ${r.home === '' ? 'none' : homeOf(r)} · ${r.state}`, `${number(r.cpu_use)} busy of ${many(r.cpus, 'CPU')} · ${size(r.memory_kib)}`,
     r.locality == null ? '' : `${percent(r.locality)} of accesses local` + (r.locality_expected > r.locality ? `, ${percent(r.locality_expected)} by plan` : ''),
     r.move ? `${bytes(r.move.moved)} of ${bytes(r.move.planned)} moved${r.move.left_s ? ', ' + seconds(r.move.left_s) + ' left' : ''}` : '', r.why || ''].filter(Boolean);
 }
@@ -540,7 +542,7 @@ function away() {
     meter.hidden = !m;
     if (m) meter.firstChild.style.width = 100 * m.moved / Math.max(1, m.planned) + '%';
     const gain = r.locality != null && r.locality_expected > r.locality ? `local ${percent(r.locality)} → ${percent(r.locality_expected)}` : '';
-    line.textContent = [r.state + (r.home !== '' ? ', home node ' + r.home : ''), m ? `${bytes(m.moved)} of ${bytes(m.planned)}${m.left_s ? ', ' + seconds(m.left_s) + ' left' : ''}` : '', gain].filter(Boolean).map(clean).join(' · ');
+    line.textContent = [r.state + (r.home !== '' ? ', home ' + homeOf(r) : ''), m ? `${bytes(m.moved)} of ${bytes(m.planned)}${m.left_s ? ', ' + seconds(m.left_s) + ' left' : ''}` : '', gain].filter(Boolean).map(clean).join(' · ');
     line.title = clean(r.why || '');
   });
 }
@@ -580,7 +582,7 @@ function shut() { $('detail').hidden = true; picked = null; show(); (opener && o
 $('close').addEventListener('click', shut);
 const table = (heads, rows) => el('table', {}, el('thead', {}, el('tr', {}, heads.map((t) => el('th', {scope: 'col'}, t)))), el('tbody', {}, rows));
 const facts = (rows) => el('dl', {}, rows.filter((r) => r && r[1] !== '' && r[1] != null).map(([k, v]) => [el('dt', {}, k), el('dd', {}, v)]));
-const rowsOf = (all) => el('ul', {}, all.map((r) => el('li', {}, el('button', {type: 'button', class: 'row', onclick: () => open(r.id)}, r.name), el('div', {class: 'small'}, [rank(r), r.state, r.home !== '' ? 'node ' + r.home : '', many(r.cpus, 'CPU'), size(r.memory_kib), r.locality == null ? '' : percent(r.locality) + ' local'].filter(Boolean).join(' · ')))));
+const rowsOf = (all) => el('ul', {}, all.map((r) => el('li', {}, el('button', {type: 'button', class: 'row', onclick: () => open(r.id)}, r.name), el('div', {class: 'small'}, [rank(r), r.state, r.home !== '' ? homeOf(r) : '', many(r.cpus, 'CPU'), size(r.memory_kib), r.locality == null ? '' : percent(r.locality) + ' local'].filter(Boolean).join(' · ')))));
 async function open(id, from) {
   if (from) opener = from;
   picked = id;
@@ -605,7 +607,7 @@ const ranges = (ids) => { const out = []; for (const i of ids) { const l = out[o
 function explained(x) {
   const w = x.workload, d = x.decision || {}, total = Math.max(1, w.memory_kib), home = list(w.home);
   if (x.device) return [x.device.name, facts([['State', x.device.state], ['Node', x.device.node], ['Why', x.device.why]])];
-  const body = [facts([['State', w.state], ['Class', w.class + ', importance ' + w.importance], ['Tier', w.tier], ['Home', w.home === '' ? 'none' : 'node ' + w.home], ['CPUs', `${number(w.cpu_use)} busy of ${w.cpus}`],
+  const body = [facts([['State', w.state], ['Class', w.class + ', importance ' + w.importance], ['Tier', w.tier], ['Home', w.home === '' ? 'none' : homeOf(w)], ['CPUs', `${number(w.cpu_use)} busy of ${w.cpus}`],
     ['May use', w.cpu_set + (w.cpu_set_planned && w.cpu_set_planned !== w.cpu_set ? ' → ' + w.cpu_set_planned + ' by plan' : '')], ['Local', w.locality == null ? '' : percent(w.locality) + (w.locality_expected > w.locality ? ' → ' + percent(w.locality_expected) + ' by plan' : '') + (w.locality_from ? ' (' + w.locality_from + ')' : '')],
     w.move && w.move.state === 'running' ? ['Moved', `${bytes(w.move.moved)} of ${bytes(w.move.planned)}`] : null, ['Cgroup', w.cgroup]])];
   body.push(el('h3', {}, 'Why'), el('ul', {}, [w.why, ...(d.reasons || []).map((r) => r.text)].filter((t, i, all) => t && all.indexOf(t) === i && !(i === 0 && all.slice(1).some((o) => t.includes(o)) && all.length > 2)).map((t) => el('li', {}, t)), x.balancing ? el('li', {class: 'muted'}, 'Balancing: ' + x.balancing) : null));
@@ -662,7 +664,7 @@ $('whatif-form').addEventListener('submit', async (e) => {
   const out = $('whatif-answer');
   try {
     const a = await ask('/v1/what-if', {spec: $('spec').value});
-    out.replaceChildren(...a.workloads.map((r) => el('div', {}, el('h3', {}, `${r.workload}: ` + (r.place ? `node ${r.place.home}, CPUs ${r.place.cpus}` + (r.outcome === 'moves' ? `, once ${many(r.moves.length, 'workload')} made room` : '') : 'no room')),
+    out.replaceChildren(...a.workloads.map((r) => el('div', {}, el('h3', {}, `${r.workload}: ` + (r.place ? `${homeOf(r.place)}, CPUs ${r.place.cpus}` + (r.outcome === 'moves' ? `, once ${many(r.moves.length, 'workload')} made room` : '') : 'no room')),
       r.moves && r.moves.length ? el('ul', {}, r.moves.map((m) => el('li', {}, `${m.workload}: node ${m.from.home} → ${m.to.home}, ${size(m.moved_kib)}`))) : null,
       el('ul', {}, [...new Set([...(r.reasons || []), ...(r.decision.reasons || [])].map((x) => x.text))].map((t) => el('li', {}, t))))));
     target(a.workloads.flatMap((r) => r.place ? list(r.place.home).map(String) : []));

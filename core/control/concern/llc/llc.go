@@ -316,7 +316,9 @@ func (t *turn) ready(x *kept) bool {
 	}
 	quiet := calmFor << len(x.calm.Widened)
 	if t.Began.Sub(x.calm.Since) < quiet {
-		x.why = words.Because(words.CacheSoon, quiet)
+		if t.Mode == plan.CachesPlace { // else its first decision says where it would be kept
+			x.why = words.Because(words.CacheSoon, quiet)
+		}
 		return false
 	}
 	return true
