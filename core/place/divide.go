@@ -82,14 +82,11 @@ func Divisible(threads int, divided bool) bool {
 // all its CPUs busy and another has room, one of them goes there, one a time. All others come
 // by where their memory is, the clearest first, as long as a part has not got its share of the
 // work, else to the part that is furthest from its share.
-func Divide(parts []Part, threads []workload.Thread, given []topology.CPUSet) []int {
-	return DivideWith(parts, threads, given, nil)
-}
-
-// DivideWith is Divide where some threads belong to a part whatever they use: own has the index
+//
+// Some threads may belong to a part whatever they use: own has the index
 // of the part of each thread, -1 for one that has none; nil for all. A thread that is
 // left alone has none.
-func DivideWith(parts []Part, threads []workload.Thread, given []topology.CPUSet, own []int) []int {
+func Divide(parts []Part, threads []workload.Thread, given []topology.CPUSet, own []int) []int {
 	d := division{parts: parts, to: make([]int, len(threads)), load: make([]float64, len(parts)), use: make([]float64, len(parts))}
 	var whole topology.CPUSet
 	for i := range parts {

@@ -57,7 +57,7 @@ func TestDivide(t *testing.T) {
 			threads: []workload.Thread{thread(1, "0-3", 2), thread(2, "0-3", 2), thread(3, "8-11", 1.8), thread(4, "8-11", 1.8)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := place.Divide(twoParts, tt.threads, tt.given); !slices.Equal(got, tt.want) {
+			if got := place.Divide(twoParts, tt.threads, tt.given, nil); !slices.Equal(got, tt.want) {
 				t.Fatalf("got %v, want %v", got, tt.want)
 			}
 		})
@@ -91,8 +91,8 @@ func TestDivideProperties(t *testing.T) {
 			}
 			threads = append(threads, x)
 		}
-		to := place.Divide(parts, threads, nil)
-		if again := place.Divide(parts, threads, nil); !slices.Equal(again, to) {
+		to := place.Divide(parts, threads, nil, nil)
+		if again := place.Divide(parts, threads, nil, nil); !slices.Equal(again, to) {
 			t.Fatalf("%v, then %v", to, again)
 		}
 		load, all := make([]float64, n), 0.0
@@ -114,7 +114,7 @@ func TestDivideProperties(t *testing.T) {
 			}
 		}
 		changed := 0
-		for i, k := range place.Divide(parts, threads, given) {
+		for i, k := range place.Divide(parts, threads, given, nil) {
 			if k != to[i] {
 				changed++
 			}

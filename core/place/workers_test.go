@@ -101,7 +101,7 @@ func TestOwnPartIsKept(t *testing.T) {
 			own = append(own, rapid.IntRange(-1, 1).Draw(t, "own"))
 		}
 		given := []topology.CPUSet{parts[0].CPUs, parts[1].CPUs}
-		for i, to := range DivideWith(parts, threads, given, own) {
+		for i, to := range Divide(parts, threads, given, own) {
 			free := h.Online.SubsetOf(threads[i].CPUs) || threads[i].CPUs.Equal(parts[0].CPUs) || threads[i].CPUs.Equal(parts[1].CPUs)
 			switch {
 			case !free && to != -1:

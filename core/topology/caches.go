@@ -13,9 +13,6 @@ type CacheID int
 // CacheSet is a set of last-level caches, written in the list format of cpuset(7).
 type CacheSet = Set[CacheID]
 
-// Caches returns the set of the given IDs.
-func Caches(ids ...CacheID) CacheSet { return SetOf(ids...) }
-
 // NumberLLCs sorts the caches by lowest CPU, and gives each its number and its nodes: for those that
 // build a Host. An ID of None is none. The numbers that are there stay if all caches have one and no two have the same: a level 2 cache that is some
 // CPU's last may have the number of a level 3 cache. Otherwise the position is the number.

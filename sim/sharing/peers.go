@@ -10,10 +10,9 @@ import (
 // partitioned gives batch work whole cores that online work does not use, as Heracles and PARTIES do with cpusets.
 type partitioned struct {
 	rule
-	cores  int // of the host, that batch work has
-	most   int // cores of the host
-	width  int
-	sinceW time.Duration
+	cores int // of the host, that batch work has
+	most  int // cores of the host
+	width int
 }
 
 func (r *partitioned) begin(h *host, s *Scenario) {

@@ -284,7 +284,7 @@ func (t *turn) divisions(o *workload.Observation, parts []place.Part, given []to
 		}
 		ends[k] = len(threads)
 	}
-	to := place.DivideWith(parts, threads, given, own)
+	to := place.Divide(parts, threads, given, own)
 	counts := make([]int, len(parts))
 	for _, k := range to {
 		if k >= 0 {
