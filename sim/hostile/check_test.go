@@ -21,13 +21,16 @@ func (g *game) check() {
 
 // caches: no work is confined more tightly than it runs. What the newest scan saw waiting, or filling the
 // CPUs that it is kept on, is not kept in caches while a CPU idles elsewhere on its node, however
-// the use of all other work there is divided.
+// the use of all other work there is divided. A scan answers orders after it has decided, and an order may
+// free CPUs: the next scan has to widen then.
 func (g *game) caches() {
 	s := g.state
 	if s.Seen == 0 || s.Seen == g.confined || !s.Halted.None() {
 		return
 	}
 	g.confined = s.Seen
+	before := g.tight
+	g.tight = map[workload.ID]bool{}
 	h := s.Snapshot.Host
 	for i := range s.Plan.Placements {
 		p := &s.Plan.Placements[i]
@@ -53,7 +56,11 @@ func (g *game) caches() {
 			}
 		}
 		waits := o.Waited >= 0.1 || o.CPUUse >= float64(p.CPUs.Len())
-		if waits && idle >= 1 {
+		if !waits || idle < 1 {
+			continue
+		}
+		g.tight[p.Workload] = true
+		if before[p.Workload] {
 			g.sayPlacements(s.Plan.Placements)
 			fail("%.60q waits %.0f %% of its time and keeps %.1f CPUs busy in caches %s (CPUs %s), while %.1f CPUs idle on node %s", p.Workload, 100*o.Waited, o.CPUUse, p.Caches, p.CPUs, idle, p.Home)
 		}
