@@ -213,13 +213,25 @@ func (p *Plugin) tell(ctx context.Context, want []told) {
 	ctx, cancel := context.WithTimeout(ctx, tellWithin)
 	defer cancel()
 	failed, err := runtime.update(ctx, updates)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mayKnow(updates)
 	if err != nil {
 		p.o.Log.Warn("the container runtime was not told", "err", err)
 		return
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.knows(updates, failed)
+}
+
+// mayKnow notes the memory nodes that the runtime was sent, although it may not have taken them. If it did, it
+// writes them with the next CPUs, while the processes run, unless that update names the nodes that stand
+// then. p.mu is held.
+func (p *Plugin) mayKnow(updates []*api.ContainerUpdate) {
+	for _, u := range updates {
+		if _, c := find(p.pods, u.GetContainerId()); c != nil {
+			c.told.mems = cmp.Or(u.GetLinux().GetResources().GetCpu().GetMems(), c.told.mems)
+		}
+	}
 }
 
 // knows notes what the runtime was told, but of those that failed. p.mu is held.

@@ -261,6 +261,7 @@ func (p *Plugin) outdated() (out []*api.ContainerUpdate) {
 			}
 		}
 	}
+	p.mayKnow(out)
 	return out
 }
 
