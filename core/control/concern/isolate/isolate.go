@@ -142,8 +142,11 @@ type alone struct {
 func (t *turn) isolated() (out []alone) {
 	for _, x := range t.Subjects {
 		o := &x.Observation
+		if !x.Spec.Isolated || t.Held(o.ID) {
+			continue
+		}
 		home := place.Of(t.Plan.Placements, o.ID)
-		if !x.Spec.Isolated || home == nil || home.Class != workload.Dedicated || t.Held(o.ID) {
+		if home == nil || home.Class != workload.Dedicated {
 			continue
 		}
 		out = append(out, alone{o, t.OwnCgroup(o), home.CPUs, home.Idle})
