@@ -1,8 +1,6 @@
 package balance
 
 import (
-	"slices"
-
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -10,10 +8,7 @@ import (
 // placed is memory without what no home fetches: what the kernel moved to a slower tier, and what a GPU's driver put
 // on its node. It stays wherever the work goes, so it is no reason to go anywhere.
 func (m *model) placed(mem []workload.NodeMemory) []workload.NodeMemory {
-	if !m.stays.Intersects(workload.NodesOf(mem)) {
-		return mem
-	}
-	return slices.DeleteFunc(slices.Clone(mem), func(x workload.NodeMemory) bool { return m.stays.Has(x.Node) })
+	return workload.Outside(mem, m.stays)
 }
 
 // demotes reports whether the kernel moves cold pages of node i to a slower tier with room: it keeps such a node full,

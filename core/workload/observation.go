@@ -330,6 +330,15 @@ func On(mem []NodeMemory, nodes topology.NodeSet) topology.KiB {
 	return t
 }
 
+// Outside is the memory that lies on other nodes.
+func Outside(mem []NodeMemory, nodes topology.NodeSet) []NodeMemory {
+	on := func(m NodeMemory) bool { return nodes.Has(m.Node) }
+	if !slices.ContainsFunc(mem, on) { // nearly always
+		return mem
+	}
+	return slices.DeleteFunc(slices.Clone(mem), on)
+}
+
 // NodesOf is the nodes on which some of the memory lies.
 func NodesOf(mem []NodeMemory) (nodes topology.NodeSet) {
 	for _, m := range mem {
