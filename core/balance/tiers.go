@@ -1,6 +1,8 @@
 package balance
 
 import (
+	"slices"
+
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -11,18 +13,30 @@ func (m *model) placed(mem []workload.NodeMemory) []workload.NodeMemory {
 	return workload.Outside(mem, m.stays)
 }
 
+// lowerOf returns for each node the nodes to which the kernel moves its cold pages, by position; nil where it moves none.
+func lowerOf(h *topology.Host) [][]int {
+	if !h.Tiering.Demotion {
+		return nil
+	}
+	out := make([][]int, len(h.Nodes))
+	gpus := h.GPUNodes()
+	for i := range h.Nodes {
+		below := h.Below(topology.Nodes(h.Nodes[i].ID)).Minus(gpus)
+		for k := range h.Nodes {
+			if below.Has(h.Nodes[k].ID) {
+				out[i] = append(out[i], k)
+			}
+		}
+	}
+	return out
+}
+
 // demotes reports whether the kernel moves cold pages of node i to a slower tier with room: it keeps such a node full,
 // and a thread that finds it so does not wait long.
 func (m *model) demotes(i int) bool {
-	if !m.host.Tiering.Demotion {
+	if m.lower == nil {
 		return false
 	}
-	below := m.host.Below(topology.Nodes(m.rooms[i].Node))
-	for k := range m.rooms {
-		n := &m.host.Nodes[k]
-		if below.Has(n.ID) && !n.OfGPU() && m.free[k] > lowFree*float64(n.Memory) {
-			return true
-		}
-	}
-	return false
+	hasRoom := func(k int) bool { return m.free[k] > lowFree*float64(m.host.Nodes[k].Memory) }
+	return slices.ContainsFunc(m.lower[i], hasRoom)
 }
