@@ -125,8 +125,10 @@ func (c Bound) Decide(sc *concern.Scene) (out concern.Desired) {
 	}
 	for i := range sc.Snapshot.Observations {
 		o := &sc.Snapshot.Observations[i]
-		changing := busy[o.ID] || sc.Busy(o.ID) || sc.Undoes(o.ID) || !sc.Settled(o.ID)
-		if len(o.PerProcess) == 0 || changing || sc.Held(o.ID) {
+		if len(o.PerProcess) == 0 || sc.Held(o.ID) {
+			continue
+		}
+		if busy[o.ID] || sc.Busy(o.ID) || sc.Undoes(o.ID) || !sc.Settled(o.ID) {
 			continue
 		}
 		if d, ok := c.move(sc, o); ok {
