@@ -49,7 +49,7 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 		}
 	}
 	home := at.memory
-	moves := workload.Outside(movable(obs), at.stays)
+	moves := workload.Outside(obs.MovableMemory(), at.stays)
 	mems := at.mems // narrower nodes would bring what the kernel has demoted back at once
 	bind := p.Class == workload.Dedicated && p.Bound && obs.OwnPolicy == "" && obs.Kind == workload.InCgroup &&
 		(obs.UnevenMems || !mems.Equal(obs.Mems))
@@ -115,14 +115,6 @@ func vcpusFit(obs *workload.Observation, p *plan.Placement) bool {
 		}
 	}
 	return true
-}
-
-// movable is the memory that a page move can take home.
-func movable(obs *workload.Observation) []workload.NodeMemory {
-	if obs.Movable == nil {
-		return obs.Memory
-	}
-	return obs.Movable
 }
 
 // staying is those of the nodes on which a workload has memory.
@@ -211,8 +203,8 @@ func (a *arrangement) gain(obs *workload.Observation, p *plan.Placement) plan.Ga
 	g.LocalityBefore, _ = workload.Locality(ran, obs.Memory, a.lower)
 	mem := obs.Memory
 	if home := a.home(p.Home); !home.memory.Empty() && p.Class != workload.Batch {
-		mem = append(fixed(obs), shares(workload.Outside(movable(obs), home.stays), p.Memory, home.memory)...)
-		for _, m := range movable(obs) {
+		mem = append(fixed(obs), shares(workload.Outside(obs.MovableMemory(), home.stays), p.Memory, home.memory)...)
+		for _, m := range obs.MovableMemory() {
 			if home.stays.Has(m.Node) {
 				mem = append(mem, m)
 			}

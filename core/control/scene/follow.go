@@ -143,7 +143,7 @@ func (f *follower) stays(o *workload.Observation) (spec workload.Spec, why words
 		why = words.Because(words.ClassMovesNot, string(x.Spec.Class))
 	case x.Fixed:
 		why = words.Because(words.MovesByOrder)
-	case o.OwnPolicy != "" && o.OwnPolicy != workload.PolicyUnknown:
+	case o.HasPolicy():
 		why = words.Because(words.OwnPolicy, o.OwnPolicy)
 	}
 	return x.Spec, why

@@ -161,8 +161,7 @@ func (t *turn) partsOf(o *workload.Observation, divided bool) []place.Part {
 		return nil
 	}
 	hasThreads := o.Kind == workload.InCgroup || o.Kind == workload.InProcess
-	ownPolicy := o.OwnPolicy != "" && o.OwnPolicy != workload.PolicyUnknown
-	if !hasThreads || o.Caps.MemoryStays || ownPolicy {
+	if !hasThreads || o.Caps.MemoryStays || o.HasPolicy() {
 		return nil
 	}
 	return place.Parts(t.Snapshot.Host, p)
