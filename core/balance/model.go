@@ -205,9 +205,9 @@ func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
 		w.flight = &in.Flights[k]
 	}
 	w.mem = m.parts(memory)
-	if moves := workload.Total(m.placed(o.Movable)); s.Spec.Serves() && moves > 0 {
+	if moves := m.placed(o.Movable); s.Spec.Serves() && workload.Total(moves) > 0 {
 		// What stays of one that works for others is program text, which caches hold, or memory of those others.
-		w.kib, w.mem = float64(moves), m.parts(m.placed(o.Movable))
+		w.kib, w.mem = float64(workload.Total(moves)), m.parts(moves)
 	} else if o.Movable != nil && w.kib > 0 {
 		for _, x := range memory {
 			if i := m.index(x.Node); i >= 0 {

@@ -344,7 +344,7 @@ func (o *Observation) HasPolicy() bool { return o.OwnPolicy != "" && o.OwnPolicy
 // Outside is the memory that lies on other nodes.
 func Outside(mem []NodeMemory, nodes topology.NodeSet) []NodeMemory {
 	on := func(m NodeMemory) bool { return nodes.Has(m.Node) }
-	if !slices.ContainsFunc(mem, on) { // nearly always
+	if nodes.Empty() || !slices.ContainsFunc(mem, on) {
 		return mem
 	}
 	return slices.DeleteFunc(slices.Clone(mem), on)
