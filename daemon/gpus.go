@@ -14,22 +14,10 @@ import (
 // mostWorkers is how many workers an explanation shows; a server has 8 or 16 GPUs.
 const mostWorkers = 16
 
-// workers returns the processes of a workload that each have GPUs of one node open.
-func (v *View) workers(o *workload.Observation) []place.Worker {
-	if v.Snapshot.Host == nil {
-		return nil
-	}
-	var links []workload.Link
-	for i := range v.Links[o.ID] {
-		links = append(links, v.Links[o.ID][i].Link)
-	}
-	return place.Workers(v.Snapshot.Host, links)
-}
-
 // withWorkers returns a line for each worker that homenode has brought to the node of its GPU, and
 // what was measured before and after. sets is the CPU sets that homenode has given threads.
 func (v *View) withWorkers(o *workload.Observation, sets []topology.CPUSet) []words.Reason {
-	workers := v.workers(o)
+	workers := v.Workers(o.ID)
 	if place.NodesOf(workers).Len() < 2 {
 		return nil
 	}

@@ -325,7 +325,7 @@ func (d *decider) stays(w *work) words.Reason {
 		return words.Because(words.Held)
 	case w.Observation.Pinned:
 		return words.Because(words.OwnAffinities)
-	case w.Observation.OwnPolicy != "" && w.Observation.OwnPolicy != workload.PolicyUnknown:
+	case w.Observation.HasPolicy():
 		return words.Because(words.OwnPolicy, w.Observation.OwnPolicy)
 	case w.flight != nil && w.flight.PutOff.None():
 		return words.Because(words.MovePending)

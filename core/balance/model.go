@@ -91,6 +91,7 @@ type work struct {
 type model struct {
 	host      *topology.Host
 	stays     topology.NodeSet // nodes whose memory no home fetches
+	lower     [][]int          // by node, those to which the kernel moves its cold pages; nil for none
 	rooms     []place.Room
 	access    []float64
 	local     []float64     // ns, by node
@@ -121,6 +122,7 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 	n := len(h.Nodes)
 	m := &model{host: h, nodeAt: indexByID(h), rooms: ledger.Rooms(), access: place.AccessCosts(h), local: make([]float64, n)}
 	m.stays = h.Lower().Union(h.GPUNodes())
+	m.lower = lowerOf(h)
 	m.sums = make([]float64, 9*n)
 	sums := m.sums
 	for _, s := range []*[]float64{&m.load, &m.kept, &m.heavy, &m.traffic, &m.plain, &m.measured, &m.hits, &m.users, &m.free} {
@@ -203,9 +205,9 @@ func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
 		w.flight = &in.Flights[k]
 	}
 	w.mem = m.parts(memory)
-	if moves := workload.Total(m.placed(o.Movable)); s.Spec.Serves() && moves > 0 {
+	if moves := m.placed(o.Movable); s.Spec.Serves() && workload.Total(moves) > 0 {
 		// What stays of one that works for others is program text, which caches hold, or memory of those others.
-		w.kib, w.mem = float64(moves), m.parts(m.placed(o.Movable))
+		w.kib, w.mem = float64(workload.Total(moves)), m.parts(moves)
 	} else if o.Movable != nil && w.kib > 0 {
 		for _, x := range memory {
 			if i := m.index(x.Node); i >= 0 {

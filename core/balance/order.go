@@ -61,8 +61,8 @@ func Order(in Input, id workload.ID, nodes topology.NodeSet) (plan.Plan, plan.De
 	}
 	d := r.Decision
 	d.Reasons = append([]words.Reason{words.Because(words.Ordered, old.Home, p.Home)}, d.Reasons...)
-	if policy := s.Observation.OwnPolicy; policy != "" && policy != workload.PolicyUnknown {
-		d.Reasons = append(d.Reasons, words.Because(words.PolicyKeeps, policy))
+	if s.Observation.HasPolicy() {
+		d.Reasons = append(d.Reasons, words.Because(words.PolicyKeeps, s.Observation.OwnPolicy))
 	}
 	for i := range out.Report.Decisions {
 		if out.Report.Decisions[i].Workload == id {

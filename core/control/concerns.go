@@ -15,6 +15,7 @@ import (
 	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/concern/swap"
 	"github.com/homenode/homenode/core/control/concern/threads"
+	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
@@ -255,6 +256,11 @@ type (
 
 	WorkersMeasure = gpus.Measure
 )
+
+// Workers returns the processes of a workload that each have GPUs of one node open.
+func (v *View) Workers(id workload.ID) []place.Worker {
+	return scene.WorkersOf(v.Snapshot.Host, v.Links[id])
+}
 
 // MeasureWorkers returns what is measured of the workers of a workload; false while their memory has not been read.
 func MeasureWorkers(o *workload.Observation, workers []place.Worker) (WorkersMeasure, bool) {

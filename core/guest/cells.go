@@ -382,12 +382,11 @@ func (x *composition) distance(i, k int) float64 {
 // device is the index of the node of a device; -1 for none.
 func (x *composition) device(name string) int {
 	h := x.r.state.Host
-	for _, d := range h.Devices {
-		if name != "" && d.Is(name) {
-			return slices.IndexFunc(h.Nodes, func(n topology.Node) bool { return n.ID == d.Node })
-		}
+	d := h.Device(name)
+	if d == nil {
+		return -1
 	}
-	return -1
+	return slices.IndexFunc(h.Nodes, func(n topology.Node) bool { return n.ID == d.Node })
 }
 
 // realize makes a home of the nodes found.

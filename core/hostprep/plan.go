@@ -169,9 +169,7 @@ func (p *planner) interrupts(devices []irq.Device) {
 		}
 	}
 	for _, x := range p.f.Interrupts {
-		if slices.ContainsFunc(devices, func(d irq.Device) bool {
-			return slices.ContainsFunc(d.Interrupts, func(of irq.Interrupt) bool { return of.Number == x.Number })
-		}) {
+		if irq.HasNumber(devices, x.Number) {
 			continue
 		}
 		to := p.w.Reserve

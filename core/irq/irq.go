@@ -39,6 +39,12 @@ type Device struct {
 	NoChannels string      // why one does not, in words; "" when all do
 }
 
+// HasNumber reports whether an interrupt is one of some devices.
+func HasNumber(devices []Device, number int) bool {
+	is := func(x Interrupt) bool { return x.Number == number }
+	return slices.ContainsFunc(devices, func(d Device) bool { return slices.ContainsFunc(d.Interrupts, is) })
+}
+
 // Channels is how many queue pairs a network device uses, receive and transmit
 // together (ethtool -l, "combined").
 type Channels struct {

@@ -81,6 +81,8 @@ type absent struct {
 type home struct {
 	nodes  topology.NodeSet
 	memory topology.NodeSet // of it those that can hold memory
+	stays  topology.NodeSet // whose memory no move to these fetches
+	mems   topology.NodeSet // these, and those to which the kernel demotes from them
 	kept   []words.Reason
 }
 
@@ -121,6 +123,8 @@ func (a *arrangement) newHome(nodes topology.NodeSet) home {
 			h.memory.Add(n.ID)
 		}
 	}
+	h.stays = a.host.Stays(h.memory)
+	h.mems = h.memory.Union(a.host.Below(h.memory))
 	return h
 }
 

@@ -37,7 +37,7 @@ func (a *arrangement) asBefore(s *subject) asBefore {
 	if !old.Bound && !obs.Caps.Rebinds && !obs.Mems.Empty() && !a.host.AllowedMems.SubsetOf(obs.Mems) { // see request
 		return asBefore{}
 	}
-	if a.ledger.placesCaches() || !old.Caches.Empty() {
+	if !old.Caches.Empty() { // see renewCaches
 		return asBefore{}
 	}
 	cpus, memory := steadySize(spec, old)

@@ -21,6 +21,7 @@ func TestAsBeforeIsRenew(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		st := plantest.State(4).Draw(t, "state")
 		st.Policy.Overcommit = rapid.SampledFrom([]float64{2, 8, 32}).Draw(t, "overcommit")
+		st.Policy.Caches = rapid.SampledFrom([]plan.CacheMode{plan.CachesReport, plan.CachesPlace}).Draw(t, "caches")
 		var subjects []*Subject
 		for i := range rapid.IntRange(1, 20).Draw(t, "workloads") {
 			subjects = append(subjects, drawSubject(t, st.Host, workload.ID(fmt.Sprintf("w%02d", i))))

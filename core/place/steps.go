@@ -24,7 +24,7 @@ const (
 // last, for on leaving the kernel moves what lies there at once, without pace.
 func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	obs := &s.Observation
-	home := a.home(p.Home).memory
+	at := a.home(p.Home)
 	var gain *plan.Gain
 	step := func(kind plan.StepKind, from, to string, reason words.Reason) plan.Step {
 		if gain == nil {
@@ -40,18 +40,17 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	if obs.UnevenCPUs || !p.CPUs.Equal(obs.CPUs) || !vcpusFit(obs, p) {
 		out = append(out, step(plan.SetCPUs, obs.CPUs.String(), p.CPUs.String(), whyCPUs(p)))
 	}
-	if home.Empty() || p.Class == workload.Batch || obs.Caps.MemoryStays {
+	if at.memory.Empty() || p.Class == workload.Batch || obs.Caps.MemoryStays {
 		return out
 	}
 	if obs.Caps.MemoryFollows {
-		if booked := p.MemoryNodes().Intersect(home); !booked.Empty() {
-			home = booked
+		if booked := p.MemoryNodes().Intersect(at.memory); !booked.Empty() {
+			at = a.home(booked)
 		}
 	}
-	stays := a.host.Stays(home)
-	moves := without(movable(obs), stays)
-	// Narrower nodes would bring what the kernel has demoted back at once.
-	mems := home.Union(a.host.Below(home))
+	home := at.memory
+	moves := workload.Outside(obs.MovableMemory(), at.stays)
+	mems := at.mems // narrower nodes would bring what the kernel has demoted back at once
 	bind := p.Class == workload.Dedicated && p.Bound && obs.OwnPolicy == "" && obs.Kind == workload.InCgroup &&
 		(obs.UnevenMems || !mems.Equal(obs.Mems))
 	have := obs.Mems
@@ -86,7 +85,7 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 		}
 		m.Bytes = int64(off) << 10
 		m.Shares = shares(moves, p.Memory, home)
-		m.Target.Stays = staying(obs, stays)
+		m.Target.Stays = staying(obs, at.stays)
 		m.Cost = plan.Cost{Bytes: m.Bytes}
 		if a.opt.MoveBandwidth > 0 {
 			m.Cost.Seconds = float64(m.Bytes) / float64(a.opt.MoveBandwidth)
@@ -118,14 +117,6 @@ func vcpusFit(obs *workload.Observation, p *plan.Placement) bool {
 	return true
 }
 
-// movable is the memory that a page move can take home.
-func movable(obs *workload.Observation) []workload.NodeMemory {
-	if obs.Movable == nil {
-		return obs.Memory
-	}
-	return obs.Movable
-}
-
 // staying is those of the nodes on which a workload has memory.
 func staying(obs *workload.Observation, nodes topology.NodeSet) topology.NodeSet {
 	has := nodes.Intersect(workload.NodesOf(obs.Memory))
@@ -133,14 +124,6 @@ func staying(obs *workload.Observation, nodes topology.NodeSet) topology.NodeSet
 		return topology.NodeSet{}
 	}
 	return has
-}
-
-// without is memory that lies on other nodes.
-func without(mem []workload.NodeMemory, nodes topology.NodeSet) []workload.NodeMemory {
-	if !nodes.Intersects(workload.NodesOf(mem)) {
-		return mem
-	}
-	return slices.DeleteFunc(slices.Clone(mem), func(m workload.NodeMemory) bool { return nodes.Has(m.Node) })
 }
 
 // fixed is the memory that stays where it is: Memory without what is movable.
@@ -219,11 +202,10 @@ func (a *arrangement) gain(obs *workload.Observation, p *plan.Placement) plan.Ga
 	var g plan.Gain
 	g.LocalityBefore, _ = workload.Locality(ran, obs.Memory, a.lower)
 	mem := obs.Memory
-	if home := a.home(p.Home).memory; !home.Empty() && p.Class != workload.Batch {
-		stays := a.host.Stays(home)
-		mem = append(fixed(obs), shares(without(movable(obs), stays), p.Memory, home)...)
-		for _, m := range movable(obs) {
-			if stays.Has(m.Node) {
+	if home := a.home(p.Home); !home.memory.Empty() && p.Class != workload.Batch {
+		mem = append(fixed(obs), shares(workload.Outside(obs.MovableMemory(), home.stays), p.Memory, home.memory)...)
+		for _, m := range obs.MovableMemory() {
+			if home.stays.Has(m.Node) {
 				mem = append(mem, m)
 			}
 		}

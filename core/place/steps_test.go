@@ -50,16 +50,16 @@ func TestShares(t *testing.T) {
 
 func TestMovableAndFixed(t *testing.T) {
 	o := &workload.Observation{Memory: mem(10, 20, 30)}
-	if diff := gocmp.Diff(o.Memory, movable(o)); diff != "" || fixed(o) != nil {
-		t.Errorf("nobody told: movable %v, fixed %v", movable(o), fixed(o))
+	if diff := gocmp.Diff(o.Memory, o.MovableMemory()); diff != "" || fixed(o) != nil {
+		t.Errorf("nobody told: movable %v, fixed %v", o.MovableMemory(), fixed(o))
 	}
 	o.Movable = mem(10, 5)
 	if diff := gocmp.Diff(mem(-1, 15, 30), fixed(o)); diff != "" {
 		t.Errorf("fixed (-want +got):\n%s", diff)
 	}
 	o.Movable = []workload.NodeMemory{}
-	if diff := gocmp.Diff(o.Memory, fixed(o)); diff != "" || len(movable(o)) != 0 {
-		t.Errorf("nothing is movable: movable %v, fixed %v", movable(o), fixed(o))
+	if diff := gocmp.Diff(o.Memory, fixed(o)); diff != "" || len(o.MovableMemory()) != 0 {
+		t.Errorf("nothing is movable: movable %v, fixed %v", o.MovableMemory(), fixed(o))
 	}
 }
 

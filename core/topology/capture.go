@@ -149,12 +149,9 @@ func (c *capture) memory(host *Host) {
 
 // gpus takes the nodes that NVIDIA's driver names; the rest of the file is addresses.
 func (c *capture) gpus(t *tree) {
-	for node, all := range t.nvidiaNodes() {
-		for _, e := range all {
-			pci := e.text[strings.LastIndexByte(e.text, ' ')+1:]
-			c.add(Leaf{Name: nvidiaDir + "/" + pci + "/numa_status", Data: fmt.Appendf(nil, "Node: %d\n", node)})
-		}
-	}
+	t.eachNVIDIA(func(pci string, node NodeID) {
+		c.add(Leaf{Name: nvidiaDir + "/" + pci + "/numa_status", Data: fmt.Appendf(nil, "Node: %d\n", node)})
+	})
 }
 
 // dax takes DAX devices with their nodes and, from their paths, buses and PCI functions.

@@ -104,14 +104,22 @@ func readMemoryTypes(t *tree, h *Host) {
 	}
 }
 
-// nvidiaNodes returns the nodes that NVIDIA's driver names as memory of its GPUs:
-// "Node: 255" in /proc/driver/nvidia/gpus/PCI/numa_status.
+// nvidiaNodes returns the nodes that NVIDIA's driver names as memory of its GPUs.
 func (t *tree) nvidiaNodes() map[NodeID][]evidence {
+	out := map[NodeID][]evidence{}
+	t.eachNVIDIA(func(pci string, node NodeID) {
+		out[node] = append(out[node], evidence{TypeGPU, "NVIDIA's driver says it is memory of GPU " + pci})
+	})
+	return out
+}
+
+// eachNVIDIA calls yield for each GPU whose memory NVIDIA's driver says is a node:
+// "Node: 255" in /proc/driver/nvidia/gpus/PCI/numa_status.
+func (t *tree) eachNVIDIA(yield func(pci string, node NodeID)) {
 	names, err := t.names(nvidiaDir)
 	if err != nil {
-		return nil
+		return
 	}
-	out := map[NodeID][]evidence{}
 	for _, pci := range names[:min(len(names), maxDax)] {
 		if !isPCIAddress(pci) {
 			continue
@@ -126,11 +134,10 @@ func (t *tree) nvidiaNodes() map[NodeID][]evidence {
 				continue
 			}
 			if id, err := parseID(strings.TrimSpace(value)); err == nil {
-				out[NodeID(id)] = append(out[NodeID(id)], evidence{TypeGPU, "NVIDIA's driver says it is memory of GPU " + pci})
+				yield(pci, NodeID(id))
 			}
 		}
 	}
-	return out
 }
 
 // daxNodes returns the nodes with memory of a DAX device (drivers/dax/kmem.c), and the parent of that

@@ -330,6 +330,26 @@ func On(mem []NodeMemory, nodes topology.NodeSet) topology.KiB {
 	return t
 }
 
+// MovableMemory is the memory that a page move can take home.
+func (o *Observation) MovableMemory() []NodeMemory {
+	if o.Movable == nil {
+		return o.Memory
+	}
+	return o.Movable
+}
+
+// HasPolicy reports whether the workload is known to have chosen itself where new memory goes.
+func (o *Observation) HasPolicy() bool { return o.OwnPolicy != "" && o.OwnPolicy != PolicyUnknown }
+
+// Outside is the memory that lies on other nodes.
+func Outside(mem []NodeMemory, nodes topology.NodeSet) []NodeMemory {
+	on := func(m NodeMemory) bool { return nodes.Has(m.Node) }
+	if nodes.Empty() || !slices.ContainsFunc(mem, on) {
+		return mem
+	}
+	return slices.DeleteFunc(slices.Clone(mem), on)
+}
+
 // NodesOf is the nodes on which some of the memory lies.
 func NodesOf(mem []NodeMemory) (nodes topology.NodeSet) {
 	for _, m := range mem {

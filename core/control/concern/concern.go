@@ -2,6 +2,7 @@ package concern
 
 import (
 	"cmp"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -206,6 +207,22 @@ func (sc *Scene) Applied(kind plan.SettingKind, path, object string) *plan.Entry
 		return nil
 	}
 	return e
+}
+
+// Placed yields the subjects that have a home in the plan, with it, rising by ID.
+func (sc *Scene) Placed() iter.Seq2[*place.Subject, *workload.Placement] {
+	return func(yield func(*place.Subject, *workload.Placement) bool) {
+		homes := sc.Plan.Placements
+		for _, x := range sc.Subjects {
+			id := x.Observation.ID
+			for len(homes) > 0 && homes[0].Workload < id { // both rise
+				homes = homes[1:]
+			}
+			if len(homes) > 0 && homes[0].Workload == id && !yield(x, &homes[0]) {
+				return
+			}
+		}
+	}
 }
 
 // Decision returns what the plan decided about a workload, or nil.

@@ -1,8 +1,6 @@
 package scene
 
 import (
-	"slices"
-
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -124,10 +122,9 @@ func (f *follower) client(o *workload.Observation) place.Client {
 
 // deviceNodes returns the nodes of the device that a wish names.
 func (s *Scene) deviceNodes(n *workload.Near) topology.NodeSet {
-	all := s.Snapshot.Host.Devices
-	i := slices.IndexFunc(all, func(d topology.Device) bool { return d.Is(n.Device) })
-	if i >= 0 && all[i].Node >= 0 {
-		return topology.Nodes(all[i].Node)
+	d := s.Snapshot.Host.Device(n.Device)
+	if d != nil && d.Node >= 0 {
+		return topology.Nodes(d.Node)
 	}
 	return n.Nodes
 }
@@ -146,7 +143,7 @@ func (f *follower) stays(o *workload.Observation) (spec workload.Spec, why words
 		why = words.Because(words.ClassMovesNot, string(x.Spec.Class))
 	case x.Fixed:
 		why = words.Because(words.MovesByOrder)
-	case o.OwnPolicy != "" && o.OwnPolicy != workload.PolicyUnknown:
+	case o.HasPolicy():
 		why = words.Because(words.OwnPolicy, o.OwnPolicy)
 	}
 	return x.Spec, why

@@ -4,24 +4,27 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
 // Workers returns the processes of a workload that each have GPUs of one node open.
 func (s *Scene) Workers(id workload.ID) []place.Worker {
-	if s.Snapshot.Host == nil || len(s.Links[id]) == 0 {
+	return WorkersOf(s.Snapshot.Host, s.Links[id])
+}
+
+// WorkersOf returns the processes that each have GPUs of one node open, by the links of a workload.
+func WorkersOf(h *topology.Host, all []Link) []place.Worker {
+	if h == nil {
 		return nil
 	}
 	var links []workload.Link
-	for i := range s.Links[id] {
-		if l := &s.Links[id][i].Link; l.Kind == workload.ByGPU {
+	for i := range all {
+		if l := &all[i].Link; l.Kind == workload.ByGPU {
 			links = append(links, *l)
 		}
 	}
-	if len(links) == 0 {
-		return nil
-	}
-	return place.Workers(s.Snapshot.Host, links)
+	return place.Workers(h, links)
 }
 
 // gpusOf returns the GPUs that a workload was found to use, by number.
@@ -66,6 +69,9 @@ func (s *Scene) nameGPUs(spec *workload.Spec) {
 // and widens the home of one whose workers have GPUs on several nodes. There each worker is near
 // its own, and the workload as a whole near none.
 func (s *Scene) byGPUs(by *Basis, spec *workload.Spec, o *workload.Observation) {
+	if len(spec.Near) == 0 { // nearly always
+		return
+	}
 	s.nameGPUs(spec)
 	isAuto := func(n workload.Near) bool { return n.Device == workload.AnyGPU }
 	auto := slices.IndexFunc(spec.Near, isAuto)

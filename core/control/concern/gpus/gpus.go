@@ -125,8 +125,10 @@ func (c Bound) Decide(sc *concern.Scene) (out concern.Desired) {
 	}
 	for i := range sc.Snapshot.Observations {
 		o := &sc.Snapshot.Observations[i]
-		changing := busy[o.ID] || sc.Busy(o.ID) || sc.Undoes(o.ID) || !sc.Settled(o.ID)
-		if len(o.PerProcess) == 0 || changing || sc.Held(o.ID) {
+		if len(o.PerProcess) == 0 || sc.Held(o.ID) {
+			continue
+		}
+		if busy[o.ID] || sc.Busy(o.ID) || sc.Undoes(o.ID) || !sc.Settled(o.ID) {
 			continue
 		}
 		if d, ok := c.move(sc, o); ok {
@@ -151,9 +153,8 @@ func (x *off) share() float64 { return float64(x.away) / float64(x.all) }
 // workers have most elsewhere.
 func (c Bound) move(sc *concern.Scene, o *workload.Observation) (d concern.Desire, ok bool) {
 	p := place.Of(sc.Plan.Placements, o.ID)
-	ownPolicy := o.OwnPolicy != "" && o.OwnPolicy != workload.PolicyUnknown
 	wide := p != nil && p.Class != workload.Batch && p.Home.Len() > 1
-	if !wide || ownPolicy || o.Caps.MemoryStays || o.Unanswered {
+	if !wide || o.HasPolicy() || o.Caps.MemoryStays || o.Unanswered {
 		return d, false
 	}
 	best := c.worst(sc, o, p)
@@ -165,10 +166,7 @@ func (c Bound) move(sc *concern.Scene, o *workload.Observation) (d concern.Desir
 	for _, w := range best.workers {
 		processes = append(processes, w.Process)
 	}
-	there := workload.On(o.Memory, to)
-	if o.Movable != nil {
-		there = workload.On(o.Movable, to)
-	}
+	there := workload.On(o.MovableMemory(), to)
 	step := plan.Step{
 		Kind:     plan.MovePages,
 		Workload: o.ID,

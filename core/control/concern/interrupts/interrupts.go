@@ -63,17 +63,7 @@ func (b Bound) Moves(number int) bool {
 	if slices.ContainsFunc(b.Managers, func(m scene.Manager) bool { return m.Interrupts }) {
 		return true
 	}
-	if b.Mode != Place {
-		return false
-	}
-	for i := range b.Devices.All {
-		for k := range b.Devices.All[i].Interrupts {
-			if b.Devices.All[i].Interrupts[k].Number == number {
-				return true
-			}
-		}
-	}
-	return false
+	return b.Mode == Place && irq.HasNumber(b.Devices.All, number)
 }
 
 // place returns the steps of the plan, unless it breaks a rule: that is in history once.

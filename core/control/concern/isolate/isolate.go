@@ -2,6 +2,7 @@ package isolate
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -142,8 +143,11 @@ type alone struct {
 func (t *turn) isolated() (out []alone) {
 	for _, x := range t.Subjects {
 		o := &x.Observation
+		if !x.Spec.Isolated || t.Held(o.ID) {
+			continue
+		}
 		home := place.Of(t.Plan.Placements, o.ID)
-		if !x.Spec.Isolated || home == nil || home.Class != workload.Dedicated || t.Held(o.ID) {
+		if home == nil || home.Class != workload.Dedicated {
 			continue
 		}
 		out = append(out, alone{o, t.OwnCgroup(o), home.CPUs, home.Idle})
@@ -153,7 +157,7 @@ func (t *turn) isolated() (out []alone) {
 
 // above gives the cgroups above partitions the CPUs that these take.
 func (t *turn) above() {
-	for _, cgroup := range sortedKeys(t.within) {
+	for _, cgroup := range slices.Sorted(maps.Keys(t.within)) {
 		cpus := t.within[cgroup].String()
 		t.shared(plan.CgroupExclusive, cgroup, plan.Step{Kind: plan.SetCgroup,
 			Target: plan.Target{Kind: workload.InCgroup, Cgroup: cgroup, File: string(plan.CgroupExclusive)},
@@ -213,7 +217,7 @@ func (t *turn) ready(x *alone) bool {
 // ofCPU desires a setting of one CPU of a workload.
 func (t *turn) ofCPU(x *alone, file, to string, why words.Reason) concern.Desire {
 	return concern.Desire{Kind: plan.HostFile, Path: file, Step: plan.Step{Kind: plan.SetFile, Workload: x.o.ID,
-		Target: plan.Target{Kind: workload.InHost, Host: file}, To: to, Optional: true, Reason: why}}
+		Target: hostTarget(file), To: to, Optional: true, Reason: why}}
 }
 
 // host desires what moves off all isolated CPUs.
@@ -244,11 +248,11 @@ func (t *turn) mask(file string, now topology.CPUSet, why words.Reason) {
 // interrupt takes the isolated CPUs off those of one interrupt.
 func (t *turn) interrupt(x *hostprep.Interrupt) {
 	name := fmt.Sprintf("%d/%s", x.Number, x.Name)
-	if t.KeptIRQ[name] || t.Left(x.Number) {
+	if t.KeptIRQ[name] {
 		return
 	}
 	to, moves := t.off(plan.HostIRQ, name, x.CPUs)
-	if moves {
+	if moves && !t.Left(x.Number) {
 		why := words.Because(words.IsolatedInterrupt, x.Number, x.Name, t.quiet)
 		step := plan.Step{Kind: plan.SetIRQ, Target: hostTarget(name), Reason: why}
 		step.From, step.To = x.CPUs.String(), to.String()
@@ -287,13 +291,4 @@ func parseAny(kind plan.SettingKind, path, text string) (topology.CPUSet, error)
 		return topology.ParseMask(text)
 	}
 	return topology.ParseCPUSet(text)
-}
-
-func sortedKeys(m map[string]topology.CPUSet) []string {
-	out := make([]string, 0, len(m))
-	for key := range m {
-		out = append(out, key)
-	}
-	slices.Sort(out)
-	return out
 }

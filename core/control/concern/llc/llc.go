@@ -102,10 +102,10 @@ func (b Bound) Decide(sc *concern.Scene) concern.Desired {
 		b.CacheCalm = nil
 		return t.out
 	}
-	mine := t.mine()
 	if b.CacheCalm == nil {
-		b.Concern.CacheCalm = map[workload.ID]*Calm{}
+		b.CacheCalm = map[workload.ID]*Calm{}
 	}
+	mine := t.mine()
 	for _, x := range mine {
 		t.widen(x)
 	}
@@ -167,15 +167,14 @@ func (t *turn) findNodes() bool {
 
 // mine finds the shared work whose home is one divided node, and counts the use of all shared work.
 func (t *turn) mine() (out []*kept) {
-	for _, x := range t.Subjects {
-		p := place.Of(t.Plan.Placements, x.Observation.ID)
-		if p == nil || p.Class != workload.Shared {
+	for x, p := range t.Placed() {
+		n := t.nodes[p.Home.Min()]
+		if p.Class != workload.Shared || p.Home.Len() != 1 || n == nil {
 			continue
 		}
-		t.use(p, x.Observation.CPUUse, 1)
-		n := t.nodes[p.Home.Min()]
+		n.spread(p.Caches, x.Observation.CPUUse)
 		others := x.Fixed || !x.Alone.None() || t.Held(x.Observation.ID) || x.Spec.Tier == workload.BatchTier
-		if p.Home.Len() != 1 || n == nil || others {
+		if others {
 			continue
 		}
 		out = append(out, &kept{Subject: x, home: p, node: n, calm: t.calm(x, p), now: p.Caches})
@@ -184,15 +183,6 @@ func (t *turn) mine() (out []*kept) {
 		return cmp.Or(cmp.Compare(b.home.VCPUs, a.home.VCPUs), cmp.Compare(a.home.Workload, b.home.Workload))
 	})
 	return out
-}
-
-// use adds (sign 1) or takes away (sign -1) the CPUs that work on one node keeps busy.
-func (t *turn) use(p *workload.Placement, busy float64, sign float64) {
-	n := t.nodes[p.Home.Min()]
-	if n == nil || p.Home.Len() != 1 {
-		return
-	}
-	n.spread(p.Caches, sign*busy)
 }
 
 // spread adds busy CPUs to caches, all of the node where none are named, by their open CPUs.
@@ -232,9 +222,6 @@ func (t *turn) calm(x *place.Subject, p *workload.Placement) *Calm {
 	c := t.CacheCalm[o.ID]
 	if c == nil || !c.Home.Equal(p.Home) {
 		c = &Calm{Since: t.Began, Home: p.Home}
-		if t.CacheCalm == nil {
-			t.Concern.CacheCalm = map[workload.ID]*Calm{}
-		}
 		t.CacheCalm[o.ID] = c
 	}
 	c.Peak = max(o.CPUUse, c.Peak*fades)
@@ -261,11 +248,8 @@ func (t *turn) widen(x *kept) {
 		return
 	}
 	if t.leftToKernel(x) {
-		x.node.spread(x.now, -o.CPUUse)
-		x.node.spread(topology.CacheSet{}, o.CPUUse)
-		x.now = topology.CacheSet{}
-		x.moved = true
 		x.why = words.Because(words.CacheKernel, t.Snapshot.CacheAware.From)
+		x.toWholeNode()
 		return
 	}
 	cpus := x.node.open(x.now)
@@ -281,9 +265,14 @@ func (t *turn) widen(x *kept) {
 	}
 	x.why = words.Because(words.CacheWidened, x.now, o.Waited, o.CPUUse, cpus, idle)
 	x.calm.Widened = append(x.calm.Widened, t.Began)
-	x.node.spread(x.now, -o.CPUUse)
-	x.node.spread(topology.CacheSet{}, o.CPUUse)
+	x.toWholeNode()
+}
+
+// toWholeNode lets work use all of its node from now on.
+func (x *kept) toWholeNode() {
+	x.node.spread(x.now, -x.Observation.CPUUse)
 	x.now, x.moved = topology.CacheSet{}, true
+	x.node.spread(x.now, x.Observation.CPUUse)
 }
 
 // leftToKernel reports whether the kernel keeps the work in one cache itself (topology.CacheAware): it has one

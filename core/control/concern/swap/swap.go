@@ -3,7 +3,6 @@ package swap
 import (
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/work"
-	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -28,11 +27,10 @@ func (c Concern) Decide(sc *concern.Scene) (out concern.Desired) {
 	if !c.Never {
 		return out
 	}
-	for _, x := range sc.Subjects {
+	for x, home := range sc.Placed() {
 		o := &x.Observation
-		home := place.Of(sc.Plan.Placements, o.ID)
 		cgroup := sc.OwnCgroup(o)
-		if home == nil || home.Class != workload.Dedicated || cgroup == "" || sc.Held(o.ID) {
+		if home.Class != workload.Dedicated || cgroup == "" || sc.Held(o.ID) {
 			continue
 		}
 		out.Settings = append(out.Settings, sc.File(o, cgroup, plan.SwapMax, "0", words.Because(words.NeverSwaps)))

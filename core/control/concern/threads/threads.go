@@ -161,8 +161,7 @@ func (t *turn) partsOf(o *workload.Observation, divided bool) []place.Part {
 		return nil
 	}
 	hasThreads := o.Kind == workload.InCgroup || o.Kind == workload.InProcess
-	ownPolicy := o.OwnPolicy != "" && o.OwnPolicy != workload.PolicyUnknown
-	if !hasThreads || o.Caps.MemoryStays || ownPolicy {
+	if !hasThreads || o.Caps.MemoryStays || o.HasPolicy() {
 		return nil
 	}
 	return place.Parts(t.Snapshot.Host, p)
@@ -268,9 +267,10 @@ func (t *turn) divisions(o *workload.Observation, parts []place.Part, given []to
 				free++
 			}
 		}
-		part, isWorker := workers[p]
-		if !isWorker {
-			part = -1
+		w, isWorker := workers[p]
+		part := -1
+		if isWorker {
+			part = w.part
 		}
 		if e == nil && free < 2 && !isWorker && !slices.ContainsFunc(mine, has) {
 			mine = nil // one thread: all of the process goes where that is
@@ -300,8 +300,8 @@ func (t *turn) divisions(o *workload.Observation, parts []place.Part, given []to
 	for n, p := range o.Processes {
 		step := plan.Step{Kind: plan.DivideThreads, Workload: o.ID, To: sets, Optional: true, Reason: why,
 			Target: plan.Target{Kind: workload.InProcess, Processes: []workload.Process{p}}}
-		if part, ok := workers[p]; ok {
-			step.Reason = words.Because(words.WorkerAtGPU, p.PID, t.gpusOf(o.ID, p), parts[part].Node)
+		if w, ok := workers[p]; ok {
+			step.Reason = words.Because(words.WorkerAtGPU, p.PID, w.gpus, parts[w.part].Node)
 		}
 		if e := t.Journal.Of(plan.ThreadCPUs, plan.ProcessPath(p)); e != nil {
 			step.From = e.New
@@ -324,29 +324,25 @@ func (t *turn) divisions(o *workload.Observation, parts []place.Part, given []to
 	return out
 }
 
-// workersOf returns the processes whose GPUs are on the node of a part, and that part.
-func (t *turn) workersOf(o *workload.Observation, parts []place.Part) map[workload.Process]int {
+// worker is a process that has GPUs of one node.
+type worker struct {
+	part int    // on that node
+	gpus string // their names
+}
+
+// workersOf returns the processes whose GPUs are on the node of a part.
+func (t *turn) workersOf(o *workload.Observation, parts []place.Part) map[workload.Process]worker {
 	if t.Workers == nil {
 		return nil
 	}
-	out := map[workload.Process]int{}
+	out := map[workload.Process]worker{}
 	for _, w := range t.Workers(o.ID) {
 		k := slices.IndexFunc(parts, func(p place.Part) bool { return p.Node == w.Node })
 		if k >= 0 {
-			out[w.Process] = k
+			out[w.Process] = worker{k, strings.Join(w.GPUs, ", ")}
 		}
 	}
 	return out
-}
-
-// gpusOf names the GPUs of a worker.
-func (t *turn) gpusOf(id workload.ID, p workload.Process) string {
-	for _, w := range t.Workers(id) {
-		if w.Process == p {
-			return strings.Join(w.GPUs, ", ")
-		}
-	}
-	return ""
 }
 
 // threadsOf is the threads of one process.
