@@ -54,8 +54,8 @@ func (p *pod) apart(c *container) bool {
 	if len(c.claims) > 0 {
 		return true
 	}
-	for _, key := range []string{keyClass, keyImportance, keyNear, keyMaxNodes, keyTier} {
-		if _, own, _ := p.annotation(key, c); own {
+	for _, key := range keys {
+		if _, own, _ := p.annotation(key, c); own && key != keyMemory { // memoryOf sums the memory
 			return true
 		}
 	}
