@@ -9,5 +9,6 @@ import (
 
 // metricsOf returns the goals of a configuration, each with its source.
 func metricsOf(c *config.Config) []daemon.Metric {
-	return daemon.Metrics(c.Goals(), func(g *workload.Goal) daemon.MetricSource { return trial.OfGoal(g, c.Share.Prometheus) })
+	of := func(g *workload.Goal) daemon.MetricSource { return trial.OfGoal(g, c.Share.Prometheus) }
+	return daemon.Metrics(c.Goals(), of)
 }

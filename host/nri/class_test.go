@@ -151,8 +151,8 @@ func TestMemoryOfOneContainerHasAnAuthor(t *testing.T) {
 	}
 }
 
-// Whatever is asked for one container by an annotation of its own is read as that container's wish: it is a workload of
-// its own, but for memory, which is summed.
+// TestEachKeyOfOneContainer: a container with an annotation of its own is a workload of its own, except with one for
+// memory: memory is summed.
 func TestEachKeyOfOneContainer(t *testing.T) {
 	values := map[string]string{
 		keyClass: "batch", keyImportance: "10", keyNear: "eth0", keyMaxNodes: "1", keyMemory: "1GiB", keyTier: "normal", keyIsolated: "true", keySLO: "most=5%",
