@@ -5,6 +5,7 @@ package main
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -105,8 +106,7 @@ func (t *T) disturbed(long time.Duration, cpus ...int) []map[string]int {
 
 // quietFiles is what isolation may change outside cgroups, by file.
 func quietFiles() snapshot {
-	s := snapshot{}
-	for _, pattern := range []string{
+	return filesOf(
 		"/proc/irq/*/smp_affinity",
 		defaultIRQ,
 		"/sys/devices/virtual/workqueue/cpumask*",
@@ -114,13 +114,7 @@ func quietFiles() snapshot {
 		"/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
 		"/sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference",
 		"/sys/devices/system/cpu/isolated",
-	} {
-		files, _ := filepath.Glob(pattern)
-		for _, f := range files {
-			s[f] = readText(f)
-		}
-	}
-	return s
+	)
 }
 
 const (
@@ -179,9 +173,7 @@ func homenodeIsolated(t *T) {
 	t.write(defaultIRQ, "fb")
 	settings := func() snapshot {
 		s := takeSnapshot(nil)
-		for name, value := range quietFiles() {
-			s[name] = value
-		}
+		maps.Copy(s, quietFiles())
 		return s
 	}
 	before := settings()
