@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -49,13 +48,11 @@ func (t *T) writeSpinner() {
 // spin starts it in a cgroup, "" for that of the tests.
 func (t *T) spin(in group) *exec.Cmd {
 	c := exec.Command(spinnerFile)
-	if in != "" {
-		f, err := os.Open(string(in))
-		t.Do(err)
-		defer f.Close()
-		c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(f.Fd())}
+	if in == "" {
+		t.Do(c.Start())
+	} else {
+		t.runIn(in, c)
 	}
-	t.Do(c.Start())
 	t.Defer(func() {
 		c.Process.Kill()
 		c.Wait()
