@@ -101,7 +101,7 @@ func entries(f *os.File, most int) ([]string, error) {
 
 func (d disk) link(name string) (string, error) { return os.Readlink(d.path(name)) }
 
-// statx tells what a file is. It does not ask a server that may be gone: a plain stat of a file on a dead NFS server
+// statx returns the type of a file. It asks no server that may be gone: a plain stat of a file on a dead NFS server
 // never returns.
 func (d disk) statx(name string) (st unix.Statx_t, err error) {
 	const flags = unix.AT_STATX_DONT_SYNC | unix.AT_NO_AUTOMOUNT
