@@ -180,11 +180,8 @@ func (c *Config) Suits(h *topology.Host) (odd []string, err error) {
 	for i := range c.Workloads {
 		for _, near := range c.Workloads[i].Near {
 			dev := near.Device
-			if dev == workload.AnyGPU {
-				continue
-			}
-			if dev != "" &&
-				!slices.ContainsFunc(h.Devices, func(d topology.Device) bool { return d.Is(dev) }) {
+			named := dev != "" && dev != workload.AnyGPU
+			if named && h.Device(dev) == nil {
 				odd = append(odd, fmt.Sprintf("workloads[%d].near: this host has no device %q", i, dev))
 			}
 		}

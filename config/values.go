@@ -66,11 +66,6 @@ func (c *Config) Values() []Value {
 	return out
 }
 
-// policyOf is how strictly something is to be near, where that is said.
-func policyOf(n *workload.Near) string {
-	return n.Policy()
-}
-
 var roundTimes = regexp.MustCompile(`([mh])(0[ms])+$`)
 
 // Written is a value as a person writes it in YAML.
@@ -106,7 +101,7 @@ func Written(v any) string {
 			if device == workload.AnyGPU {
 				device, gpu = "", "auto"
 			}
-			for key, value := range map[string]string{"device": device, "gpu": gpu, "process": n.Process, "service": n.Service, "policy": policyOf(&n)} {
+			for key, value := range map[string]string{"device": device, "gpu": gpu, "process": n.Process, "service": n.Service, "policy": n.Policy()} {
 				if value != "" {
 					all[i][key] = value
 				}

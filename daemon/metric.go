@@ -17,6 +17,14 @@ type Metric struct {
 	Source MetricSource
 }
 
+// Metrics returns goals, each with the source that of makes for it.
+func Metrics(goals []workload.Goal, of func(*workload.Goal) MetricSource) (out []Metric) {
+	for _, g := range goals {
+		out = append(out, Metric{Goal: g, Source: of(&g)})
+	}
+	return out
+}
+
 // MetricSource reads one metric. ok is false while there is no new value.
 type MetricSource interface {
 	Read(ctx context.Context) (value float64, ok bool, err error)

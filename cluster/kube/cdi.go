@@ -56,6 +56,7 @@ func (c *claim) cpuset() string {
 func (d cdiFolder) write(c *claim) error {
 	// The oldest version whose devices may be named by a UID: 0.3.0 wants a letter first.
 	spec := cdi.Spec{Version: "0.5.0", Kind: cdiKind}
+	cpus := c.cpuset()
 	for _, request := range c.requests() {
 		var ids []string
 		for i := range c.Bookings {
@@ -64,7 +65,7 @@ func (d cdiFolder) write(c *claim) error {
 			}
 		}
 		env := []string{variable(c.UID, request) + "=" + strings.Join(ids, " ")}
-		if cpus := c.cpuset(); cpus != "" {
+		if cpus != "" {
 			env = append(env, cpus)
 		}
 		device := cdi.Device{Name: cdiName(c.UID, request)}

@@ -33,18 +33,24 @@ func ReadNoise(fsys fs.FS, h *topology.Host) Noise {
 	f.interrupts(fsys)
 	n.Interrupts = f.Interrupts
 	for cpu := range h.Online.All() {
-		if _, ok := text(fsys, IdleLatency(cpu)); ok {
+		if exists(fsys, IdleLatency(cpu)) {
 			n.Latency.Add(cpu)
 		}
-		if _, ok := text(fsys, EnergyPreference(cpu)); ok {
+		switch {
+		case exists(fsys, EnergyPreference(cpu)):
 			n.Preference.Add(cpu)
-			continue
-		}
-		if _, ok := text(fsys, Governor(cpu)); ok {
+		case exists(fsys, Governor(cpu)):
 			n.Governor.Add(cpu)
 		}
 	}
 	return n
+}
+
+// exists reports whether there is a file. It is not read: for an energy preference the kernel asks the CPU itself, with
+// an interrupt (intel_pstate_get_epp, drivers/cpufreq/intel_pstate.c).
+func exists(fsys fs.FS, name string) bool {
+	_, err := fs.Stat(fsys, name)
+	return err == nil
 }
 
 // WorkqueueRequested is what was last written to Workqueue. The kernel takes the CPUs of isolated partitions off

@@ -75,7 +75,7 @@ func homenodeCaches(t *T) {
 	}
 	doctor := t.must(capture([]string{homenodeBin, "doctor", "--no-measure"}, "doctor --no-measure"), exitOK)
 	want := fmt.Sprintf("node0 has %d last-level caches", t.shape.Caches)
-	if !strings.Contains(spaced(doctor.out), want) {
+	if !strings.Contains(oneLine(doctor.out), want) {
 		t.Fatalf("doctor does not say %q: %s", want, doctor.out)
 	}
 
@@ -87,16 +87,8 @@ func homenodeCaches(t *T) {
 			"--cpus", fmt.Sprint(t.shape.CPUsPerCache()), "--memory", "32MiB", "--",
 			"/bin/walker", "--slot", fmt.Sprint(i), "--mib", "16", "--threads", "2", "--place", "local"})
 		defer w.kill()
-		var cpus set
-		for _, may := range allowed(w.pid) {
-			cpus |= may
-		}
-		in := 0
-		for _, cache := range caches {
-			if cpus&cache != 0 {
-				in++
-			}
-		}
+		cpus := t.affinities(w.pid)
+		in := t.cachesOf(cpus)
 		if in != 1 || cpus.size() != t.shape.CPUsPerCache() {
 			t.Fatalf("dedicated command %d has CPUs %s in %d caches, wanted one whole cache of %v", i+1, cpus, in, caches)
 		}
@@ -107,9 +99,6 @@ func homenodeCaches(t *T) {
 	t.alive(d)
 	t.Textf("%d dedicated commands of %d CPUs, each in a cache of its own", len(caches)-1, t.shape.CPUsPerCache())
 }
-
-// spaced makes each run of white space one space: text on a terminal is broken anywhere.
-func spaced(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // kernelKnown switches the kernel's cache-aware scheduling, and waits until status has each state.
 func (t *T) kernelKnown(states ...string) {
@@ -178,7 +167,7 @@ func homenodeCachesPlace(t *T) {
 	t.until(settleLimit, 2*time.Second, "both live in one cache", func() (bool, string) {
 		var wide []string
 		for _, w := range ws {
-			if in := t.cachesOf(w); in != 1 {
+			if in := t.cachesOf(t.affinities(w.pid)); in != 1 {
 				wide = append(wide, fmt.Sprintf("%s may use %d caches", w.name, in))
 			}
 		}
@@ -190,12 +179,8 @@ func homenodeCachesPlace(t *T) {
 	t.walking(ws)
 }
 
-// cachesOf returns the number of caches with CPUs that the threads of a walker may use.
-func (t *T) cachesOf(w *walker) int {
-	var cpus set
-	for _, may := range allowed(w.pid) {
-		cpus |= may
-	}
+// cachesOf returns the number of caches that have some of the CPUs.
+func (t *T) cachesOf(cpus set) int {
 	in := 0
 	for _, cache := range t.caches() {
 		if cpus&cache != 0 {

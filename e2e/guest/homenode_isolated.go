@@ -5,13 +5,13 @@ package main
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -48,13 +48,11 @@ func (t *T) writeSpinner() {
 // spin starts it in a cgroup, "" for that of the tests.
 func (t *T) spin(in group) *exec.Cmd {
 	c := exec.Command(spinnerFile)
-	if in != "" {
-		f, err := os.Open(string(in))
-		t.Do(err)
-		defer f.Close()
-		c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(f.Fd())}
+	if in == "" {
+		t.Do(c.Start())
+	} else {
+		t.runIn(in, c)
 	}
-	t.Do(c.Start())
 	t.Defer(func() {
 		c.Process.Kill()
 		c.Wait()
@@ -105,8 +103,7 @@ func (t *T) disturbed(long time.Duration, cpus ...int) []map[string]int {
 
 // quietFiles is what isolation may change outside cgroups, by file.
 func quietFiles() snapshot {
-	s := snapshot{}
-	for _, pattern := range []string{
+	return filesOf(
 		"/proc/irq/*/smp_affinity",
 		defaultIRQ,
 		"/sys/devices/virtual/workqueue/cpumask*",
@@ -114,13 +111,7 @@ func quietFiles() snapshot {
 		"/sys/devices/system/cpu/cpu*/cpufreq/scaling_governor",
 		"/sys/devices/system/cpu/cpu*/cpufreq/energy_performance_preference",
 		"/sys/devices/system/cpu/isolated",
-	} {
-		files, _ := filepath.Glob(pattern)
-		for _, f := range files {
-			s[f] = readText(f)
-		}
-	}
-	return s
+	)
 }
 
 const (
@@ -179,9 +170,7 @@ func homenodeIsolated(t *T) {
 	t.write(defaultIRQ, "fb")
 	settings := func() snapshot {
 		s := takeSnapshot(nil)
-		for name, value := range quietFiles() {
-			s[name] = value
-		}
+		maps.Copy(s, quietFiles())
 		return s
 	}
 	before := settings()

@@ -98,16 +98,12 @@ func storm() error {
 
 // in runs this program in a cgroup from its first instruction on.
 func (t *T) in(g group, args ...string) *exec.Cmd {
-	dir, err := os.Open(string(g))
-	t.Do(err)
-	defer dir.Close()
 	c := exec.Command("/init", args...)
 	c.Stderr = os.Stderr
 	if args[0] == "hog" || args[0] == "together" || args[0] == "restless" {
 		c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	}
-	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
-	t.Do(c.Start())
+	t.runIn(g, c)
 	t.Defer(func() { c.Process.Kill(); c.Wait() })
 	return c
 }

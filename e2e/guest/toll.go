@@ -127,11 +127,16 @@ func (s spread) at(percent int) int64 {
 
 // startToll starts one of these in a cgroup.
 func (t *T) startToll(g group, c *exec.Cmd) {
+	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	c.Stderr = os.Stderr
+	t.runIn(g, c)
+}
+
+// runIn starts a command in a cgroup.
+func (t *T) runIn(g group, c *exec.Cmd) {
 	dir, err := os.Open(string(g))
 	t.Do(err)
 	defer dir.Close()
-	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
-	c.Stderr = os.Stderr
 	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
 	t.Do(c.Start())
 }

@@ -36,11 +36,7 @@ func (t *T) startTree(name string, specs ...walkerSpec) []*walker {
 	c.ExtraFiles = files
 	said, err := c.StdoutPipe()
 	t.Do(err)
-	fd, err := syscall.Open(string(g), syscall.O_DIRECTORY|syscall.O_RDONLY|syscall.O_CLOEXEC, 0)
-	t.Do(err)
-	defer syscall.Close(fd)
-	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}
-	t.Do(c.Start())
+	t.runIn(g, c)
 	for _, f := range files {
 		f.Close()
 	}

@@ -27,7 +27,7 @@ func whole(step plan.Step) plan.Step {
 	if !ofSets || step.Target.Kind != workload.InCgroup {
 		return step
 	}
-	at := payloadOf("0::" + step.Target.Cgroup)
+	at := payloadOf(step.Target.Cgroup)
 	if at == "" || at == step.Target.Cgroup {
 		return step
 	}

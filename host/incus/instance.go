@@ -40,7 +40,10 @@ type instance struct {
 const prefix = "user.homenode."
 
 // keys of an instance, prefix before them.
-var keys = []string{"class", "cpus", "importance", "isolated", "max-nodes", "memory", "near", "off", "tier"}
+var keys = []string{
+	workload.WishClass, "cpus", workload.WishImportance, workload.WishIsolated, workload.WishMaxNodes, "memory",
+	workload.WishNear, "off", workload.WishTier,
+}
 
 const (
 	// mostBad bounds the keys of one instance that are reported.
@@ -68,15 +71,9 @@ func read(server string, w *wireInstance) (i instance, ok bool, bad string) {
 	i = instance{server: server, name: w.Name, project: w.Project, machine: w.Type == "virtual-machine"}
 	i.process.PID = w.State.PID
 	i.sizes(w.Config)
-	for _, key := range slices.Sorted(maps.Keys(w.Config)) {
+	for _, key := range slices.Sorted(maps.Keys(w.Config)) { // the class before the tier
 		if key, ours := strings.CutPrefix(key, prefix); ours {
 			i.key(key, strings.TrimSpace(w.Config[prefix+key]))
-		}
-	}
-	if i.wishes.Tier != "" {
-		if _, _, err := i.wishes.Tier.With(i.wishes.Class); err != nil {
-			i.wrong("tier", string(i.wishes.Tier), "one that goes with its class")
-			i.wishes.Tier = ""
 		}
 	}
 	if i.machine {
@@ -130,22 +127,7 @@ func (i *instance) wrong(key, value, want string) {
 // key reads one key. A wrong value has no effect.
 func (i *instance) key(key, value string) {
 	i.marked = true
-	w := &i.wishes
 	switch key {
-	case "class":
-		class, err := workload.ParseClass(value)
-		if err != nil {
-			i.wrong(key, value, "dedicated, shared or batch")
-			return
-		}
-		w.Class = class
-	case "tier":
-		tier, err := workload.ParseTier(value)
-		if err != nil {
-			i.wrong(key, value, "online-strict, online, normal or batch")
-			return
-		}
-		w.Tier = tier
 	case "cpus":
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 || n > topology.MaxID {
@@ -155,50 +137,27 @@ func (i *instance) key(key, value string) {
 		if !i.machine { // a virtual machine has its vCPUs
 			i.cpus = n
 		}
-	case "importance":
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 0 || n > 100 {
-			i.wrong(key, value, "0 to 100")
-			return
-		}
-		w.Importance = &n
-	case "max-nodes":
-		n, err := strconv.Atoi(value)
-		if err != nil || n < 1 || n > topology.MaxID {
-			i.wrong(key, value, "1 or more")
-			return
-		}
-		w.MaxNodes = n
 	case "memory":
 		kib, ok := sizeOf(value)
 		if !ok {
 			i.wrong(key, value, "a size with a unit, such as 8GiB")
 			return
 		}
-		w.Memory = kib
-	case "near":
-		near, err := workload.ParseNear(value)
-		if err != nil {
-			i.wrong(key, value, "1 to 16 of device=NAME, process=NAME and service=NAME")
-			return
-		}
-		w.Near = near
-	case "isolated", "off":
-		yes, err := strconv.ParseBool(value)
+		i.wishes.Memory = kib
+	case "off":
+		off, err := strconv.ParseBool(value)
 		if err != nil {
 			i.wrong(key, value, "true or false")
-			return
 		}
-		if key == "off" {
-			i.off = yes
-		} else {
-			w.Isolated = yes
-		}
+		i.off = off
 	default:
-		if len(i.bad) < mostBad {
-			known := strings.Join(keys, ", ")
+		want, known := i.wishes.Read(key, value)
+		switch {
+		case want != "":
+			i.wrong(key, value, want)
+		case !known && len(i.bad) < mostBad:
 			name := words.Printable(clip(key, 64))
-			i.bad = append(i.bad, fmt.Sprintf("%s%s is unknown; known are %s", prefix, name, known))
+			i.bad = append(i.bad, fmt.Sprintf("%s%s is unknown; known are %s", prefix, name, strings.Join(keys, ", ")))
 		}
 	}
 }

@@ -227,22 +227,19 @@ func (s *Source) find(i *instance) bool {
 	if err != nil {
 		return false
 	}
-	i.cgroup = payloadOf(text)
+	i.cgroup = payloadOf(proc.Cgroup([]byte(text)))
 	return i.cgroup != ""
 }
 
-// payloadOf is the cgroup of the container that a process is in, by /proc/PID/cgroup; "" for none.
-func payloadOf(text string) string {
-	for line := range strings.Lines(text) {
-		at, v2 := strings.CutPrefix(strings.TrimSpace(line), "0::")
-		if !v2 || !strings.HasPrefix(at, "/") {
-			continue
-		}
-		parts := strings.Split(at, "/")
-		for k, part := range parts {
-			if strings.HasPrefix(part, payloads) {
-				return strings.Join(parts[:k+1], "/")
-			}
+// payloadOf is the cgroup of the container that a cgroup lies in; "" for none.
+func payloadOf(cgroup string) string {
+	if !strings.HasPrefix(cgroup, "/") {
+		return ""
+	}
+	parts := strings.Split(cgroup, "/")
+	for k, part := range parts {
+		if strings.HasPrefix(part, payloads) {
+			return strings.Join(parts[:k+1], "/")
 		}
 	}
 	return ""

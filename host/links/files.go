@@ -101,11 +101,17 @@ func entries(f *os.File, most int) ([]string, error) {
 
 func (d disk) link(name string) (string, error) { return os.Readlink(d.path(name)) }
 
+// statx returns the type of a file. It asks no server that may be gone: a plain stat of a file on a dead NFS server
+// never returns.
+func (d disk) statx(name string) (st unix.Statx_t, err error) {
+	const flags = unix.AT_STATX_DONT_SYNC | unix.AT_NO_AUTOMOUNT
+	err = unix.Statx(unix.AT_FDCWD, d.path(name), flags, unix.STATX_TYPE, &st)
+	return st, err
+}
+
 func (d disk) device(name string) (on, is string, err error) {
-	// Not asking a server that may be gone: a plain stat of a file on a dead NFS
-	// server never returns.
-	var st unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, d.path(name), unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st); err != nil {
+	st, err := d.statx(name)
+	if err != nil {
 		return "", "", err
 	}
 	switch st.Mode & unix.S_IFMT {
@@ -118,12 +124,9 @@ func (d disk) device(name string) (on, is string, err error) {
 }
 
 func (d disk) char(name string) (string, error) {
-	var st unix.Statx_t
-	if err := unix.Statx(unix.AT_FDCWD, d.path(name), unix.AT_STATX_DONT_SYNC|unix.AT_NO_AUTOMOUNT, unix.STATX_TYPE, &st); err != nil {
+	st, err := d.statx(name)
+	if err != nil || st.Mode&unix.S_IFMT != unix.S_IFCHR {
 		return "", err
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFCHR {
-		return "", nil
 	}
 	return fmt.Sprintf("%d:%d", st.Rdev_major, st.Rdev_minor), nil
 }

@@ -19,13 +19,13 @@ const prefix = "homenode.io/"
 // Keys of annotations on a pod, prefix before them. For one container of it the key ends in
 // .container/NAME, or in .container.NAME, for Kubernetes allows one slash.
 const (
-	keyClass      = "class"
-	keyImportance = "importance"
-	keyNear       = "near"
-	keyMaxNodes   = "max-nodes"
+	keyClass      = workload.WishClass
+	keyImportance = workload.WishImportance
+	keyNear       = workload.WishNear
+	keyMaxNodes   = workload.WishMaxNodes
 	keyMemory     = "memory"
-	keyTier       = "tier"
-	keyIsolated   = "isolated"
+	keyTier       = workload.WishTier
+	keyIsolated   = workload.WishIsolated
 	keySLO        = "slo"
 )
 
@@ -54,8 +54,8 @@ func (p *pod) apart(c *container) bool {
 	if len(c.claims) > 0 {
 		return true
 	}
-	for _, key := range []string{keyClass, keyImportance, keyNear, keyMaxNodes, keyTier} {
-		if _, own, _ := p.annotation(key, c); own {
+	for _, key := range keys {
+		if _, own, _ := p.annotation(key, c); own && key != keyMemory { // memoryOf sums the memory
 			return true
 		}
 	}
@@ -209,43 +209,12 @@ func (p *pod) wishes(c *container, class workload.Class) (w workload.Wishes, bad
 		}
 		value = strings.TrimSpace(value)
 		switch key {
-		case keyClass:
-			var err error
-			if w.Class, err = workload.ParseClass(value); err != nil {
-				wrong(key, value, "dedicated, shared or batch")
-				if class == workload.Dedicated {
-					w.Class = workload.Shared
-				}
-			}
-		case keyImportance:
-			if n, err := strconv.Atoi(value); err == nil && n >= 0 && n <= 100 {
-				w.Importance = &n
-			} else {
-				wrong(key, value, "0 to 100")
-			}
-		case keyNear:
-			var err error
-			if w.Near, err = workload.ParseNear(value); err != nil {
-				wrong(key, value, "1 to 16 of device=NAME (a name or PCI address), process=NAME, service=NAME and NAMESPACE/POD, each with policy=required or policy=socket after it if wanted")
-			}
-		case keyMaxNodes:
-			if n, err := strconv.Atoi(value); err == nil && n >= 1 && n <= topology.MaxID {
-				w.MaxNodes = n
-			} else {
-				wrong(key, value, "1 or more")
-			}
 		case keyMemory:
-			if kib, ok := size(value); ok {
-				w.Memory = kib
-			} else {
+			kib, ok := size(value)
+			if !ok {
 				wrong(key, value, "a size with a unit, such as 8GiB")
 			}
-		case keyIsolated:
-			isolated, err := strconv.ParseBool(value)
-			if err != nil {
-				wrong(key, value, "true or false")
-			}
-			w.Isolated = isolated && err == nil
+			w.Memory = kib
 		case keySLO:
 			goal, err := workload.ParseGoal(value)
 			if err != nil {
@@ -253,16 +222,14 @@ func (p *pod) wishes(c *container, class workload.Class) (w workload.Wishes, bad
 				continue
 			}
 			w.Goal = &goal
-		case keyTier: // after the class
-			tier, err := workload.ParseTier(value)
-			if err == nil {
-				_, tier, err = tier.With(w.Class)
+		default:
+			want, _ := w.Read(key, value)
+			if want != "" {
+				wrong(key, value, want)
 			}
-			if err != nil {
-				wrong(key, value, "online-strict, online, normal or batch (2 to -2), and batch with no other class")
-				continue
+			if want != "" && key == keyClass && class == workload.Dedicated {
+				w.Class = workload.Shared
 			}
-			w.Tier = tier
 		}
 	}
 	return w, bad

@@ -151,6 +151,34 @@ func TestMemoryOfOneContainerHasAnAuthor(t *testing.T) {
 	}
 }
 
+// TestEachKeyOfOneContainer: a container with an annotation of its own is a workload of its own, except with one for
+// memory: memory is summed.
+func TestEachKeyOfOneContainer(t *testing.T) {
+	values := map[string]string{
+		keyClass: "batch", keyImportance: "10", keyNear: "eth0", keyMaxNodes: "1", keyMemory: "1GiB", keyTier: "normal", keyIsolated: "true", keySLO: "most=5%",
+	}
+	o := Options{Grants: []workload.Grant{{Allow: workload.Permissions, Namespaces: []string{"ns"}}}}
+	for _, key := range keys {
+		annotations := map[string]string{prefix + key + ".container.b": values[key]}
+		p := o.grant(podOf(&api.PodSandbox{Id: "1", Name: "p", Namespace: "ns", Linux: &api.LinuxPodSandbox{CgroupParent: "/kubepods/burstable/podx"}, Annotations: annotations}))
+		for _, name := range []string{"a", "b"} {
+			p.containers = append(p.containers, containerOf(&api.Container{Id: name, Name: name, Linux: &api.LinuxContainer{Resources: &api.LinuxResources{
+				Cpu: &api.LinuxCPU{Shares: api.UInt64(1024)}}}}, marks{}))
+		}
+		g := p.groupOf(p.containers[1])
+		if g.own != (key != keyMemory) {
+			t.Errorf("%s: a workload of its own is %v", key, g.own)
+		}
+		w := o.spec(&g)
+		if key == keySLO && len(w.Goals) != 1 {
+			t.Errorf("%s: goals %v", key, w.Goals)
+		}
+		if key == keyIsolated && len(w.refused) != 1 { // it is not dedicated
+			t.Errorf("%s: refused %v", key, w.refused)
+		}
+	}
+}
+
 // The author of a pod can write as many annotations as fit into 256 KiB. A look at the pods, which no container
 // starts beside, takes no more for that.
 func TestManyAnnotations(t *testing.T) {
