@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/share/goal"
@@ -141,13 +140,7 @@ func (t *turn) goalInput(in *share.Input, n *share.Node, goals []goal.Reading, o
 			}
 		}
 	}
-	for i := range in.Work {
-		for _, ran := range in.Work[i].RanOn {
-			if ran.Node == n.ID {
-				g.Batch += in.Work[i].Use * ran.Share
-			}
-		}
-	}
+	g.Batch = in.Used(n)
 	g.Busy = n.Online + n.System + g.Batch
 	g.Least = in.LeastOf(n)
 	return g
@@ -224,7 +217,7 @@ func (t *turn) readings() (out []goal.Reading, on ran) {
 	on = ran{}
 	for _, x := range t.Subjects {
 		o := &x.Observation
-		if len(x.Spec.Goals) == 0 || t.Shared.Of(o.ID) != nil || t.isMine(x) {
+		if len(x.Spec.Goals) == 0 || t.Shared.Of(o.ID) != nil || slices.Contains(t.mine, x) {
 			continue
 		}
 		on[o.ID] = t.ranOn(o)
@@ -251,16 +244,6 @@ func (t *turn) readings() (out []goal.Reading, on ran) {
 		}
 	}
 	return goal.Sorted(out), on
-}
-
-// isMine reports whether a workload is batch work that is squeezed.
-func (t *turn) isMine(x *place.Subject) bool {
-	for _, m := range t.mine {
-		if m == x {
-			return true
-		}
-	}
-	return false
 }
 
 // waiting reads the share of time that a workload waits for a CPU, in percent.
