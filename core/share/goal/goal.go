@@ -2,6 +2,7 @@ package goal
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -10,21 +11,17 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Resource is one thing that batch work shares with important work.
+// Resource is something besides cores that batch work shares with important work.
 type Resource string
 
-// Resources, in the order in which they are tried.
+// Resources other than cores that can be limited.
 const (
-	Cores     Resource = "cores"
-	Siblings  Resource = "siblings"  // SMT siblings
 	Cache     Resource = "cache"     // ways of the last-level caches
 	Bandwidth Resource = "bandwidth" // of memory
-	Memory    Resource = "memory"
-	IO        Resource = "io"
 )
 
-// Resources lists all of them.
-var Resources = []Resource{Cores, Siblings, Cache, Bandwidth, Memory, IO}
+// Resources lists all of them in the order in which they are tried.
+var Resources = []Resource{Cache, Bandwidth}
 
 // Reading is a goal with the newest value of its metric.
 type Reading struct {
@@ -52,7 +49,7 @@ type Input struct {
 	Busy   float64   // of them, all that were busy
 	Batch  float64   // of Busy, batch work
 	Least  float64   // CPUs that batch work may always keep busy
-	// Can has the resources, other than cores, that can be limited on this host now.
+	// Can has the resources that can be limited on this host now.
 	Can []Resource
 }
 
@@ -220,21 +217,10 @@ func (s *State) fallBack(in *Input, out *Outcome) words.Reason {
 // copied is a state that shares nothing with was.
 func (s State) copied() State {
 	s.Goals = slices.Clone(s.Goals)
-	s.Hours = cloned(s.Hours)
-	s.Limits = cloned(s.Limits)
-	s.Cleared = cloned(s.Cleared)
+	s.Hours = maps.Clone(s.Hours)
+	s.Limits = maps.Clone(s.Limits)
+	s.Cleared = maps.Clone(s.Cleared)
 	return s
-}
-
-func cloned[K comparable, V any](m map[K]V) map[K]V {
-	if m == nil {
-		return nil
-	}
-	out := make(map[K]V, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
 }
 
 // heedClock moves what lies in the future, after the clock was set back, to now.

@@ -12,6 +12,9 @@ import (
 // Slack is the part of the limit that is left, below 0 when the goal is missed.
 func (r *Reading) Slack() float64 { return slack(r.Most, r.Value) }
 
+// odd reports whether the value is no number.
+func (r *Reading) odd() bool { return math.IsNaN(r.Value) || math.IsInf(r.Value, 0) }
+
 // slack is at most 1 and at least -mostMissed: a value without bounds is no more than missed by far.
 func slack(most, value float64) float64 {
 	return min(1, max(-mostMissed, 1-value/most))
@@ -54,7 +57,7 @@ func (s *State) meet(in *Input) (another bool) {
 
 // take adds a reading, if it is a new one.
 func (m *Past) take(r *Reading) {
-	if odd := math.IsNaN(r.Value) || math.IsInf(r.Value, 0); !r.Known || odd || !r.At.After(m.At) {
+	if !r.Known || r.odd() || !r.At.After(m.At) {
 		return
 	}
 	if n := len(m.Values); n > 0 && m.Values[n-1] == r.Value {
@@ -74,9 +77,8 @@ func (s *State) judge(in *Input) []Verdict {
 		v := Verdict{Reading: in.Goals[i]}
 		late := max(patience*v.Window, leastPatience)
 		age := in.At.Sub(v.At)
-		odd := math.IsNaN(v.Value) || math.IsInf(v.Value, 0) || !(v.Most > 0)
 		switch {
-		case odd:
+		case v.odd() || !(v.Most > 0):
 			v.State, v.Why = Unread, words.Because(words.GoalUnread, "its value is no number")
 		case !v.Known && v.Failed == "":
 			v.State, v.Why = Waiting, words.Because(words.GoalWaits)

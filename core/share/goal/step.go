@@ -23,9 +23,9 @@ func (s *State) set(in *Input, use float64) {
 // floor is the use at which batch work has its minimum.
 func (s *State) floor(in *Input) float64 {
 	if in.Pool <= 0 {
-		return 0.01
+		return leastUse
 	}
-	return min(max(0.01, (in.Busy-in.Batch+in.Least)/in.Pool), most)
+	return min(max(leastUse, (in.Busy-in.Batch+in.Least)/in.Pool), most)
 }
 
 // busy is the use that is there now.
@@ -45,7 +45,7 @@ func (s *State) step(in *Input, out *Outcome) words.Reason {
 		return s.back(in, v, m)
 	}
 	s.Misses = 0
-	s.Held = min(s.Use, max(in.busy(), 0.01))
+	s.Held = min(s.Use, max(in.busy(), leastUse))
 	if !s.Trial.Began.IsZero() {
 		return s.tryOn(in, v)
 	}
