@@ -1,11 +1,9 @@
 package sharing
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/workload"
@@ -57,7 +55,6 @@ type GoalScore struct {
 // goalJudge watches a run.
 type goalJudge struct {
 	h          *host
-	services   []*service
 	use, busy  float64
 	possible   float64
 	ticks, bad int
@@ -79,35 +76,33 @@ func RunGoals(s *GoalScenario, name string, seed uint64) (GoalScore, error) {
 }
 
 func runGoals(s *GoalScenario, p policy, seed uint64) (GoalScore, error) {
-	h := newHost(s.Host, seed)
-	s.build(&builder{h: h, r: rand.New(rand.NewPCG(seed, 0x6c6f6164))})
-	h.harm, h.batchHas = s.harm, shareOf{1, 1}
-	h.readings = rand.New(rand.NewPCG(seed, 0x676f616c))
+	h := s.newHost(seed)
 	nodes := len(h.nodes)
 	j := &goalJudge{h: h, turns: make([]int, nodes), last: make([]float64, nodes), dir: make([]float64, nodes)}
-	highest := s.limits(seed)
-	for _, w := range h.services() {
-		j.services = append(j.services, &service{w: w, most: highest[w.id] * s.Factor})
-	}
-	h.goals = j.services
 	p.begin(h, &s.Scenario)
 	for h.now < s.For {
 		h.step()
 		j.tick(p.given())
 		p.tick()
 	}
-	score := j.score(s.For)
-	if own, ok := p.(*homenode); ok && len(own.wrong) > 0 {
-		return score, fmt.Errorf("%s, seed %d: %s", s.Name, seed, strings.Join(own.wrong[:min(3, len(own.wrong))], "; "))
+	return j.score(s.For), s.wrong(p, seed)
+}
+
+// newHost returns the host of a scenario with its work, the harm that batch work does, and the goals.
+func (s *GoalScenario) newHost(seed uint64) *host {
+	h := s.Scenario.newHost(seed)
+	h.harm, h.batchHas = s.harm, shareOf{1, 1}
+	h.readings = rand.New(rand.NewPCG(seed, 0x676f616c))
+	highest := s.limits(seed)
+	for _, w := range h.services() {
+		h.goals = append(h.goals, &service{w: w, most: highest[w.id] * s.Factor})
 	}
-	return score, nil
+	return h
 }
 
 // limits is the 99th percentile of each service's p99 over the run without batch work: of its ordinary peak.
 func (s *GoalScenario) limits(seed uint64) map[workload.ID]float64 {
-	h := newHost(s.Host, seed)
-	s.build(&builder{h: h, r: rand.New(rand.NewPCG(seed, 0x6c6f6164))})
-	h.harm, h.batchHas = s.harm, shareOf{1, 1}
+	h := s.Scenario.newHost(seed)
 	all := map[workload.ID][]float64{}
 	of := h.services()
 	for h.now < s.For {
@@ -129,7 +124,7 @@ func (s *GoalScenario) limits(seed uint64) map[workload.ID]float64 {
 func (j *goalJudge) tick(given []float64) {
 	h := j.h
 	held := true
-	for _, s := range j.services {
+	for _, s := range h.goals {
 		s.now = h.p99(s.w)
 		s.seen = max(s.seen, s.now)
 		if s.now > s.most && h.aloneP99(s.w) <= s.most {
@@ -181,13 +176,13 @@ func (j *goalJudge) tick(given []float64) {
 		j.stepped = j.ticks
 	}
 	if j.ticks%20 == 0 {
-		j.possible += 20 * (online + h.most(j.services)) / pool
+		j.possible += 20 * (online + h.most()) / pool
 	}
 }
 
 // most is the CPUs that batch work could keep busy so that all goals hold: the same part of what is free of
 // each node.
-func (h *host) most(services []*service) float64 {
+func (h *host) most() float64 {
 	asked := 0.0
 	for _, w := range h.active {
 		if w.class == workload.Batch {
@@ -199,7 +194,7 @@ func (h *host) most(services []*service) float64 {
 		all += max(0, float64(n.pool)-n.online)
 	}
 	holds := func(part float64) bool {
-		for _, s := range services {
+		for _, s := range h.goals {
 			sum := 0.0
 			for i, x := range s.w.where(h) {
 				n := h.nodes[i]
@@ -229,7 +224,7 @@ func (h *host) most(services []*service) float64 {
 
 func (j *goalJudge) score(length time.Duration) GoalScore {
 	n := float64(max(1, j.ticks))
-	goals := float64(max(1, len(j.services)))
+	goals := float64(max(1, len(j.h.goals)))
 	return GoalScore{
 		Use: j.use / n, Busy: j.busy / n, Possible: j.possible / n,
 		Violated: float64(j.missed) / n / goals, Any: float64(j.bad) / n,
