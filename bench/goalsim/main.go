@@ -104,14 +104,6 @@ var columns = []column{
 	{"reversals a minute", func(s *sharing.GoalScore) float64 { return s.Turns }, "%.2f"},
 }
 
-func mean(xs []float64) float64 {
-	sum := 0.0
-	for _, x := range xs {
-		sum += x
-	}
-	return sum / float64(max(1, len(xs)))
-}
-
 // all is a figure of all runs of some cells.
 func (c *column) all(cells []*cell, policy string) (out []float64) {
 	for _, x := range cells {
@@ -166,14 +158,14 @@ func write(cells []*cell, first, played int, dir string) error {
 			var by []float64
 			for _, x := range cells {
 				if x.policy == p {
-					by = append(by, mean(c.all([]*cell{x}, p)))
+					by = append(by, sharing.Mean(c.all([]*cell{x}, p)))
 				}
 			}
 			worst := slices.Max(by)
 			if i < 2 {
 				worst = slices.Min(by)
 			}
-			fmt.Fprintf(w, " "+c.form+" ("+c.form+") |", mean(by), worst)
+			fmt.Fprintf(w, " "+c.form+" ("+c.form+") |", sharing.Mean(by), worst)
 		}
 		fmt.Fprintln(w)
 	}
@@ -190,10 +182,10 @@ func write(cells []*cell, first, played int, dir string) error {
 		for k := 0; k < len(cells); k += n {
 			fmt.Fprintf(w, "| %s | %.1f |", cells[k].scenario.Name, cells[k].scenario.Factor)
 			if i == 0 {
-				fmt.Fprintf(w, " %.1f |", mean(columns[1].all(cells[k:k+1], cells[k].policy)))
+				fmt.Fprintf(w, " %.1f |", sharing.Mean(columns[1].all(cells[k:k+1], cells[k].policy)))
 			}
 			for _, x := range cells[k : k+n] {
-				fmt.Fprintf(w, " "+c.form+" |", mean(c.all([]*cell{x}, x.policy)))
+				fmt.Fprintf(w, " "+c.form+" |", sharing.Mean(c.all([]*cell{x}, x.policy)))
 			}
 			fmt.Fprintln(w)
 		}
