@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -12,38 +13,35 @@ func typeOf(n *topology.Node) string {
 	if n.Type == "" {
 		return ""
 	}
-	return ", " + typeName(n.Type)
+	return ", " + MemoryType(string(n.Type))
 }
 
-func typeName(of topology.MemoryType) string {
+// MemoryType names a type of memory, or memory without CPUs of unknown type.
+func MemoryType(of string) string {
 	switch of {
-	case topology.TypePMEM:
+	case string(topology.Special):
+		return "memory without CPUs"
+	case string(topology.TypePMEM):
 		return "persistent memory"
-	case topology.TypeGPU:
+	case string(topology.TypeGPU):
 		return "GPU memory"
 	}
-	return strings.ToUpper(string(of))
+	return strings.ToUpper(of)
 }
 
 // tiers prints how the type of each memory without CPUs is known, and what the kernel does with its tiers.
 func (d *drawing) tiers() {
-	title := func() {
-		d.line("")
-		d.line(d.Bold("memory without CPUs"))
-	}
+	titled := false
 	for i := range d.host.Nodes {
 		n := &d.host.Nodes[i]
 		if len(n.Evidence) == 0 {
 			continue
 		}
-		if title != nil {
-			title()
-			title = nil
+		if !titled {
+			d.heading("memory without CPUs", "")
+			titled = true
 		}
-		name := typeName(n.Type)
-		if name == "" {
-			name = "unknown"
-		}
+		name := cmp.Or(MemoryType(string(n.Type)), "unknown")
 		d.wrapped(fmt.Sprintf("  %s  %s: ", nodeName(n.ID), name), strings.Fields(strings.Join(n.Evidence, "; ")), " ")
 	}
 	if !d.host.GPUNodes().Empty() {

@@ -296,37 +296,31 @@ func printKernel(w io.Writer, wl api.Workload) {
 	if k == nil {
 		return
 	}
-	home, _ := topology.ParseNodeSet(wl.Home)
-	away := int64(0)
-	line := func(what string, mem []api.NodeKiB) string {
+	var lines []string
+	add := func(what string, mem []api.NodeKiB) {
 		total, parts := int64(0), []string{}
 		for _, m := range mem {
 			total += m.KiB
 			parts = append(parts, fmt.Sprintf("%s on node %d", cli.KiB(m.KiB), m.Node))
-			if what != "kernel stacks" && !home.Has(m.Node) {
-				away += m.KiB
-			}
 		}
-		if total == 0 {
-			return ""
-		}
-		return what + " " + strings.Join(parts, ", ")
-	}
-	var lines []string
-	all := []string{
-		line("page tables", k.PageTables),
-		line("second-level page tables", k.NestedTables),
-		line("kernel stacks", k.Stacks),
-	}
-	for _, text := range all {
-		if text != "" {
-			lines = append(lines, text)
+		if total > 0 {
+			lines = append(lines, what+" "+strings.Join(parts, ", "))
 		}
 	}
+	add("page tables", k.PageTables)
+	add("second-level page tables", k.NestedTables)
+	add("kernel stacks", k.Stacks)
 	if len(lines) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "  kernel %s\n", strings.Join(lines, "; "))
+	home, _ := topology.ParseNodeSet(wl.Home)
+	away := int64(0)
+	for _, m := range slices.Concat(k.PageTables, k.NestedTables) {
+		if !home.Has(m.Node) {
+			away += m.KiB
+		}
+	}
 	if home.Empty() || away < leastAway {
 		return
 	}
@@ -346,26 +340,13 @@ func byType(mem []api.TypeKiB) string {
 	}
 	var parts []string
 	for _, m := range mem {
-		text := fmt.Sprintf("%s %.1f %%", TypeName(m.Type), 100*float64(m.KiB)/float64(max(1, total)))
+		text := fmt.Sprintf("%s %.1f %%", view.MemoryType(m.Type), 100*float64(m.KiB)/float64(max(1, total)))
 		if m.Demoted {
 			text += " (the kernel moves cold pages there; they count as local and stay)"
 		}
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// TypeName names a type of memory.
-func TypeName(of string) string {
-	switch of {
-	case string(topology.Special):
-		return "memory without CPUs"
-	case string(topology.TypePMEM):
-		return "persistent memory"
-	case string(topology.TypeGPU):
-		return "GPU memory"
-	}
-	return strings.ToUpper(of)
 }
 
 // printDistances names the source of each distance that was gone by.
