@@ -50,7 +50,7 @@ func (f *facts) noCacheToChoose(caches int) []measure.Finding {
 	case caches == 0:
 		severity = measure.Info
 		says = "one node, and the kernel lists no last-level cache, as in many guests: " +
-			"homenode cannot tell whether some CPUs are nearer to each other"
+			"whether some CPUs are nearer to each other is unknown"
 	case caches > 1:
 		says = "one node, and a last-level cache for each core: no two cores share one, so no home is better than another"
 	}
@@ -74,7 +74,7 @@ func (f *facts) manyCaches(node int, within []measure.LastCache) measure.Finding
 	own, other := f.cacheLines()
 	switch {
 	case own == 0 || other == 0:
-		out.Says = says + "what a cache line from another cache of the node costs is not measured"
+		out.Says = says + "the cost of a cache line from another cache of the node is not measured"
 		out.Advice = "measure it (homenode probe c2c); threads that exchange data gain where they share a cache"
 	case other/own <= 1+f.lim.Flat:
 		out.Says = says + fmt.Sprintf("a cache line costs the same from its own cache (%.0f ns) and from another (%.0f ns), "+

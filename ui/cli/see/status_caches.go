@@ -20,9 +20,9 @@ func kernelOnCaches(state topology.CacheAwareState) string {
 	case topology.CacheAwareOff:
 		return "cache-aware scheduling of the kernel is off"
 	case topology.CacheAwareBuiltIn:
-		return "cache-aware scheduling of the kernel is on unless switched off, which root can see"
+		return "cache-aware scheduling of the kernel is on unless a user switched it off (root can see it)"
 	case topology.CacheAwareNone:
 		return "the kernel has no cache-aware scheduling"
 	}
-	return "whether the kernel has cache-aware scheduling is not known"
+	return "cache-aware scheduling of the kernel: unknown"
 }
