@@ -36,8 +36,8 @@ func TestThreadsByNode(t *testing.T) {
 	}
 }
 
-// Of workers with GPUs on several nodes each has a line, and the share of their memory is told as
-// it was and as it is; no gain is promised.
+// Each worker with GPUs has a line, and the explanation has the share of local memory before and now; it
+// promises no gain.
 func TestWorkersByGPU(t *testing.T) {
 	h, err := topology.FromSynthetic("package:2 node:1(memory=16GiB) core:4 pu:1")
 	if err != nil {

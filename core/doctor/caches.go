@@ -61,7 +61,7 @@ func (f *facts) noCacheToChoose(caches int) []measure.Finding {
 	}}
 }
 
-// manyCaches says what a cache line from another cache of the node costs, and where that is known from.
+// manyCaches reports the cost of a cache line from another cache of the node, and its source.
 func (f *facts) manyCaches(node int, within []measure.LastCache) measure.Finding {
 	most := slices.MaxFunc(within, func(a, b measure.LastCache) int { return a.CPUs.Len() - b.CPUs.Len() })
 	size := words.Count(most.CPUs.Len(), "CPU")
@@ -130,7 +130,7 @@ func (f *facts) cacheOf(cpu int) int {
 	return slices.IndexFunc(f.d.Host.Caches, func(c measure.LastCache) bool { return c.CPUs.Has(topology.CPUID(cpu)) })
 }
 
-// cacheAware says what the kernel itself does about caches.
+// cacheAware reports the state of the kernel's cache-aware scheduling.
 func (f *facts) cacheAware() []measure.Finding {
 	if f.d.Settings == nil || f.d.Settings.CacheAware == nil {
 		return nil

@@ -400,8 +400,8 @@ func whole(n *Node, set topology.CPUSet) topology.CPUSet {
 	return out
 }
 
-// retarget moves the samples of a node to a new target: what was seen of online work before it still
-// counts. goals is the target that latency goals have set, 0 for none.
+// retarget moves the samples of a node to a new target: earlier samples of online work still count. goals is
+// the target that latency goals have set, 0 for none.
 func (m *NodeState) retarget(goals, target, pool float64) {
 	if m.Target > 0 && m.Target != target {
 		for i := range m.Seen {

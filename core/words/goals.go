@@ -29,10 +29,10 @@ var (
 	GoalWindow = says("goal-window", "The use stays for {for}, until the metric shows the effect of the last step.")
 	GoalUnused = says("goal-unused", "The use stays: batch work needs no more. {%} of the CPUs are busy, {%} "+
 		"may be.")
-	GoalCeiling  = says("goal-ceiling", "The use stays at its limit after a missed goal, {%}. Homenode tries more in {for}.")
+	GoalCeiling  = says("goal-ceiling", "The use stays at its limit after a miss, {%}. Homenode tries more in {for}.")
 	GoalTries    = says("goal-tries", "Testing {} as the cause: batch work gets {} % of what it had.")
-	GoalTrying   = says("goal-trying", "Testing {} as the cause for another {for}: batch work has less of it.")
-	GoalHurts    = says("goal-hurts", "Less {} for batch work raised the slack by {%} of the limit: it stays limited.")
+	GoalTrying   = says("goal-trying", "Testing {} as the cause for another {for}, with less for batch work.")
+	GoalHurts    = says("goal-hurts", "Less {} for batch work raised the slack by {%}: it stays limited.")
 	GoalHarmless = says("goal-harmless", "Less {} for batch work did not help: it is no longer limited, and "+
 		"not tested again for {for}.")
 )

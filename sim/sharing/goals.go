@@ -17,9 +17,8 @@ type GoalScenario struct {
 	harm   harm
 }
 
-// GoalScenarios is twenty, in the order of the table: the hosts and loads of Scenarios, with goals from tight
-// to loose and with
-// batch work that harms little or much.
+// GoalScenarios returns twenty scenarios in the order of the table: the hosts and loads of Scenarios, with goals
+// from tight to loose and with batch work that harms little or much.
 func GoalScenarios() []GoalScenario {
 	factors := []float64{1.5, 1.4, 1.6, 1.5, 1.3, 1.4, 1.5, 1.4, 1.3, 1.5, 1.6, 1.4, 1.5, 1.4, 1.5, 1.4, 1.3, 1.5, 1.2, 1.4}
 	harms := []harm{{0.15, 0.4}, {0.3, 0.6}, {0.1, 0.3}, {0.2, 0.8}}
@@ -30,24 +29,21 @@ func GoalScenarios() []GoalScenario {
 	return out
 }
 
-// GoalScore is how a run with goals went.
+// GoalScore is the result of a run with goals.
 type GoalScore struct {
-	// Use is the share of the pool's CPUs that were busy, with batch work counted only in ticks in which all
-	// goals held
-	// that can hold: the mean.
+	// Use is the mean share of the pool's CPUs that were busy; batch work counts only in ticks in which all goals
+	// held that can hold.
 	Use  float64 `json:"use"`
 	Busy float64 `json:"busy"` // all busy CPUs
 	// Possible is the use that an oracle reaches: the most batch work on each node, the same part of each, at
 	// which all goals hold.
 	Possible float64 `json:"possible"`
 	// Violated is the share of ticks in which a goal was missed that holds without batch work: the mean of all
-	// goals. Any is
-	// that in which some goal was.
+	// goals. Any is the share in which at least one goal was.
 	Violated float64 `json:"violated"`
 	Any      float64 `json:"any"`
-	// Recovery is the longest time in scans of 2 s until goals held again after online work grew by a tenth of
-	// a node within a
-	// scan: 95 of 100 are no longer.
+	// Recovery is the 95th percentile of the time, in scans of 2 s, until goals held again after online work grew
+	// by a tenth of a node within a scan.
 	Recovery float64 `json:"recovery"`
 	Turns    float64 `json:"turns"` // reversals a minute of the CPUs given, on the worst node
 }
@@ -100,7 +96,7 @@ func (s *GoalScenario) newHost(seed uint64) *host {
 	return h
 }
 
-// limits is the 99th percentile of each service's p99 over the run without batch work: of its ordinary peak.
+// limits returns the 99th percentile of each service's p99 over the run without batch work: its ordinary peak.
 func (s *GoalScenario) limits(seed uint64) map[workload.ID]float64 {
 	h := s.Scenario.newHost(seed)
 	all := map[workload.ID][]float64{}
@@ -120,7 +116,7 @@ func (s *GoalScenario) limits(seed uint64) map[workload.ID]float64 {
 	return out
 }
 
-// tick looks at what happened in one.
+// tick adds one tick to the score.
 func (j *goalJudge) tick(given []float64) {
 	h := j.h
 	held := true
@@ -180,7 +176,7 @@ func (j *goalJudge) tick(given []float64) {
 	}
 }
 
-// most is the CPUs that batch work could keep busy so that all goals hold: the same part of what is free of
+// most returns the CPUs that batch work could keep busy while all goals hold, the same part of the free CPUs of
 // each node.
 func (h *host) most() float64 {
 	asked := 0.0
@@ -232,8 +228,8 @@ func (j *goalJudge) score(length time.Duration) GoalScore {
 	}
 }
 
-// read is a reading of the metric of a service over what was seen since the last one, as a policy sees it,
-// every so often.
+// read returns the reading of a service's metric since the last reading, as a policy sees it that reads once
+// in every.
 func (h *host) read(s *service, every time.Duration) float64 {
 	noise := readingNoise * math.Sqrt(period.Seconds()/every.Seconds())
 	x := s.seen * math.Exp(noise*h.readings.NormFloat64())
@@ -241,7 +237,7 @@ func (h *host) read(s *service, every time.Duration) float64 {
 	return x
 }
 
-// metrics is the readings of a snapshot.
+// metrics returns the readings of a snapshot.
 func (p *homenode) metrics() (out []workload.MetricReading) {
 	for _, s := range p.h.goals {
 		g := s.goal()
@@ -252,7 +248,7 @@ func (p *homenode) metrics() (out []workload.MetricReading) {
 	return out
 }
 
-// goal is the goal of a service as a rule has it.
+// goal returns the goal of a service as a rule has it.
 func (s *service) goal() workload.Goal {
 	return workload.Goal{Metric: "p99", From: workload.FromFile, Text: string(s.w.id), Most: s.most, Window: period}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 )
 
-// typeOf says what the memory of a node is made of.
+// typeOf names the type of memory of a node.
 func typeOf(n *topology.Node) string {
 	if n.Type == "" {
 		return ""
@@ -29,7 +29,7 @@ func MemoryType(of string) string {
 	return strings.ToUpper(of)
 }
 
-// tiers prints how the type of each memory without CPUs is known, and what the kernel does with its tiers.
+// tiers prints the evidence for the type of each memory without CPUs, and what the kernel does with its tiers.
 func (d *drawing) tiers() {
 	titled := false
 	for i := range d.host.Nodes {
@@ -67,7 +67,7 @@ func (d *drawing) tiers() {
 	d.wrapped(d.Bold("tiers")+"  ", strings.Fields(strings.Join(parts, "; ")+". "+strings.ToUpper(text[:1])+text[1:]+"."), " ")
 }
 
-// interleave prints, where there is memory without CPUs, the weights that suit work which waits for bandwidth alone.
+// interleave prints weights for bandwidth-bound work, where there is memory without CPUs.
 func (d *drawing) interleave() {
 	for i := range d.host.Nodes {
 		bandwidth, source := d.host.InterleaveFrom(i)

@@ -15,12 +15,12 @@ func (r *Reading) Slack() float64 { return slack(r.Most, r.Value) }
 // odd reports whether the value is no number.
 func (r *Reading) odd() bool { return math.IsNaN(r.Value) || math.IsInf(r.Value, 0) }
 
-// slack is at most 1 and at least -mostMissed: a value without bounds is no more than missed by far.
+// slack is at most 1 and at least -mostMissed: a huge value counts as missed by far, not as infinite.
 func slack(most, value float64) float64 {
 	return min(1, max(-mostMissed, 1-value/most))
 }
 
-// Past is what is remembered of one goal.
+// Past is the memory of one goal.
 type Past struct {
 	Workload workload.ID `json:"workload"`
 	As       string      `json:"as"`
@@ -32,8 +32,8 @@ type Past struct {
 	From     time.Time   `json:"from,omitzero"`    // since when the value is the same
 }
 
-// meet takes up the readings, and reports whether one of them belongs to another workload, metric or limit
-// than before.
+// meet adds the readings, and reports whether one of them belongs to another workload, metric or limit than
+// before.
 func (s *State) meet(in *Input) (another bool) {
 	before := s.Goals
 	s.Goals = make([]Past, 0, len(in.Goals))
@@ -69,7 +69,7 @@ func (m *Past) take(r *Reading) {
 	m.Values = append(slices.Clone(m.Values[max(0, len(m.Values)-kept+1):]), r.Value)
 }
 
-// judge says of each goal what its reading is worth.
+// judge returns a verdict on each goal.
 func (s *State) judge(in *Input) []Verdict {
 	out := make([]Verdict, len(in.Goals))
 	for i := range in.Goals {
@@ -106,7 +106,7 @@ func (s *State) judge(in *Input) []Verdict {
 	return out
 }
 
-// margin is the slack that is kept: three times the usual step from one value to the next.
+// margin returns the slack that is kept: three times the usual step from one value to the next.
 func (m *Past) margin() float64 {
 	n := len(m.Values)
 	if n < 4 {

@@ -290,7 +290,7 @@ func byNode(mem []api.NodeKiB, total int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// printKernel says where page tables and kernel stacks lie, which no page move takes along.
+// printKernel prints the nodes of page tables and kernel stacks, which no page move takes along.
 func printKernel(w io.Writer, wl api.Workload) {
 	k := wl.Kernel
 	if k == nil {
@@ -329,10 +329,11 @@ func printKernel(w io.Writer, wl api.Workload) {
 	fmt.Fprintf(w, "         A restart at home allocates them there.\n")
 }
 
-// leastAway is the page tables off home, KiB, from which explain says what helps: those of 512 MiB in small pages.
+// leastAway is the amount of page tables off home, KiB, from which explain names a remedy: those of 512 MiB in
+// small pages.
 const leastAway = 1024
 
-// byType is the share of each type of memory, and whether the kernel demotes to it.
+// byType returns the share of each type of memory, and whether the kernel demotes to it.
 func byType(mem []api.TypeKiB) string {
 	total := int64(0)
 	for _, m := range mem {

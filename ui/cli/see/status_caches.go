@@ -8,7 +8,7 @@ import (
 	"github.com/homenode/homenode/core/words"
 )
 
-// cachesLine says how many last-level caches a host has, and what the kernel does about them.
+// cachesLine returns the number of last-level caches, and the state of the kernel's cache-aware scheduling.
 func cachesLine(c *api.Caches) string {
 	return fmt.Sprintf("%d of up to %s; %s", c.Count, words.Count(c.CPUs, "CPU"), kernelOnCaches(c.Kernel))
 }
