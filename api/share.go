@@ -50,8 +50,8 @@ type Sharing struct {
 	Use       *float64    `json:"use,omitempty"`   // share of the CPUs that may be busy so that the latency goals hold, 0 to 1: it replaces target; absent without goals
 	Busy      *float64    `json:"busy,omitempty"`  // busy share of the same CPUs in the newest scan, 0 to 1; absent without goals
 	Goals     []ShareGoal `json:"goals,omitempty"` // latency goals, rising by workload and metric; absent without any
-	Next      string      `json:"next,omitempty"`  // what the goals led to in the newest scan, and the next step, in a sentence; absent without goals
-	Lacks     string      `json:"lacks,omitempty"` // what sharing lacks on this host and what helps, in a sentence; absent where nothing lacks
+	Next      string      `json:"next,omitempty"`  // outcome of the goals in the newest scan, and the next step, in a sentence; absent without goals
+	Lacks     string      `json:"lacks,omitempty"` // feature that sharing lacks on this host and the remedy, in a sentence; absent where none is missing
 	Rest      string      `json:"rest,omitempty"`  // why there is nothing to share; absent when there is
 	Nodes     []ShareNode `json:"nodes"`           // NUMA nodes, rising by ID
 	Workloads []ShareWork `json:"workloads"`       // batch workloads, rising by ID

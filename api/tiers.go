@@ -1,10 +1,10 @@
 package api
 
-// KernelMemory is the kernel's own memory for a workload: no page move takes it along. Page walks are not accesses of
-// the workload, and no share of local accesses has them.
+// KernelMemory is the kernel's own memory for a workload: no page move takes it along. Page walks are not counted in
+// any share of local accesses.
 type KernelMemory struct {
 	PageTables   []NodeKiB `json:"page_tables_by_node"`             // page tables, by node
-	NestedTables []NodeKiB `json:"nested_tables_by_node,omitempty"` // second-level page tables of a guest, by node; absent for what is none
+	NestedTables []NodeKiB `json:"nested_tables_by_node,omitempty"` // second-level page tables of a guest, by node; absent for other workloads
 	Stacks       []NodeKiB `json:"kernel_stacks_by_node"`           // kernel stacks of its threads, by node
 }
 

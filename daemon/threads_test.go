@@ -36,8 +36,8 @@ func TestThreadsByNode(t *testing.T) {
 	}
 }
 
-// Of workers with GPUs on several nodes each has a line, and the share of their memory is told as
-// it was and as it is; no gain is promised.
+// Each worker with GPUs has a line, and the explanation has the share of local memory before and now; it
+// promises no gain.
 func TestWorkersByGPU(t *testing.T) {
 	h, err := topology.FromSynthetic("package:2 node:1(memory=16GiB) core:4 pu:1")
 	if err != nil {
@@ -73,7 +73,7 @@ func TestWorkersByGPU(t *testing.T) {
 		"PID 10: gpu0 on node 0; 1 thread kept there; 1 GiB of memory, 100 % there.",
 		"PID 11: gpu1 on node 1; 1 thread kept there; its memory has not been read.",
 		"Measured: 50 % of the memory of these processes was on the nodes of their GPUs before, 100 % is now. Local accesses: 50 % before, 99 % now (counters). " +
-			"How much faster that makes the work is not known: homenode promises no gain.",
+			"The speedup is not known: homenode promises no gain.",
 	}
 	var got []string
 	for _, r := range v.withThreads(o, nil) {

@@ -4,8 +4,8 @@
 //	go run ./bench/goalsim                  # bench/results/share-goals.md and .csv
 //	go run ./bench/goalsim -seeds 3 -o ""   # the tables on standard output
 //
-// Seeds are played one after the other, all scenarios and policies of each: -for ends after the seed
-// that is under way then.
+// Seeds are played one after the other, all scenarios and policies of each: -for ends after the seed in
+// progress.
 package main
 
 import (
@@ -104,14 +104,6 @@ var columns = []column{
 	{"reversals a minute", func(s *sharing.GoalScore) float64 { return s.Turns }, "%.2f"},
 }
 
-func mean(xs []float64) float64 {
-	sum := 0.0
-	for _, x := range xs {
-		sum += x
-	}
-	return sum / float64(max(1, len(xs)))
-}
-
 // all is a figure of all runs of some cells.
 func (c *column) all(cells []*cell, policy string) (out []float64) {
 	for _, x := range cells {
@@ -126,7 +118,7 @@ func (c *column) all(cells []*cell, policy string) (out []float64) {
 }
 
 const preface = `Homenode is control.Next as the daemon runs it, every 2 s, with and without goals; what it sets takes effect
-half a second later. The others are written from what is published of them (sim/sharing/policy.go, peers.go):
+half a second later. The others follow their publications (sim/sharing/policy.go, peers.go):
 Koordinator's suppressor every second, PerfIso every half second, Heracles every 2 and 15 s, PARTIES every half
 second. Heracles and PARTIES give online and batch work cores of their own, and also divide caches (both) and
 memory bandwidth (PARTIES); homenode divides cores alone here.
@@ -136,13 +128,13 @@ memory bandwidth, and the cost of taking a CPU from batch work. It is no measure
 not fitted. A policy sees each service's p99 of its own last interval with 3 % noise at 2 s, more at shorter
 ones. A goal is 1.2 to 1.6 times the p99 at the service's ordinary peak without batch work.
 
-- use at which goals held: share of the CPUs that were busy; batch work counts only in ticks of half a second in
-  which every goal held that holds without batch work.
-- possible: an oracle that knows the model and gives each node the same part of what is free. In real hosts
-  nobody knows that.
+- use at which goals held: busy share of the CPUs; batch work counts only in ticks of half a second in which
+  every goal held that holds without batch work.
+- possible: an oracle that knows the model and gives each node the same part of what is free. No policy on a
+  real host can know it.
 - time in violation: of each goal, ticks in which it was missed and would have held without batch work.
-- recovery: time until all goals held again after online work of a node grew by a tenth of its CPUs within a
-  scan; 95 of 100 are no longer, of those in which one was missed.
+- recovery: 95th percentile of the time until all goals held again after online work of a node grew by a tenth
+  of its CPUs within a scan and a goal was missed.
 - reversals: how often the CPUs given to batch work turned from more to less or back, on the worst node.
 
 `
@@ -166,14 +158,14 @@ func write(cells []*cell, first, played int, dir string) error {
 			var by []float64
 			for _, x := range cells {
 				if x.policy == p {
-					by = append(by, mean(c.all([]*cell{x}, p)))
+					by = append(by, sharing.Mean(c.all([]*cell{x}, p)))
 				}
 			}
 			worst := slices.Max(by)
 			if i < 2 {
 				worst = slices.Min(by)
 			}
-			fmt.Fprintf(w, " "+c.form+" ("+c.form+") |", mean(by), worst)
+			fmt.Fprintf(w, " "+c.form+" ("+c.form+") |", sharing.Mean(by), worst)
 		}
 		fmt.Fprintln(w)
 	}
@@ -190,10 +182,10 @@ func write(cells []*cell, first, played int, dir string) error {
 		for k := 0; k < len(cells); k += n {
 			fmt.Fprintf(w, "| %s | %.1f |", cells[k].scenario.Name, cells[k].scenario.Factor)
 			if i == 0 {
-				fmt.Fprintf(w, " %.1f |", mean(columns[1].all(cells[k:k+1], cells[k].policy)))
+				fmt.Fprintf(w, " %.1f |", sharing.Mean(columns[1].all(cells[k:k+1], cells[k].policy)))
 			}
 			for _, x := range cells[k : k+n] {
-				fmt.Fprintf(w, " "+c.form+" |", mean(c.all([]*cell{x}, x.policy)))
+				fmt.Fprintf(w, " "+c.form+" |", sharing.Mean(c.all([]*cell{x}, x.policy)))
 			}
 			fmt.Fprintln(w)
 		}

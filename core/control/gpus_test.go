@@ -157,7 +157,7 @@ func TestWorkersGoToTheirGPUs(t *testing.T) {
 	}
 }
 
-// A GPU that is unplugged pulls nobody; the worker that had it open stays until its home is given up.
+// An unplugged GPU attracts no work; the worker that had it open stays until its home is given up.
 func TestGPUDisappears(t *testing.T) {
 	w := newWorkers(t)
 	w.uses(0, 1, 2, 3)

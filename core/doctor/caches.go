@@ -50,7 +50,7 @@ func (f *facts) noCacheToChoose(caches int) []measure.Finding {
 	case caches == 0:
 		severity = measure.Info
 		says = "one node, and the kernel lists no last-level cache, as in many guests: " +
-			"homenode cannot tell whether some CPUs are nearer to each other"
+			"whether some CPUs are nearer to each other is unknown"
 	case caches > 1:
 		says = "one node, and a last-level cache for each core: no two cores share one, so no home is better than another"
 	}
@@ -61,7 +61,7 @@ func (f *facts) noCacheToChoose(caches int) []measure.Finding {
 	}}
 }
 
-// manyCaches says what a cache line from another cache of the node costs, and where that is known from.
+// manyCaches reports the cost of a cache line from another cache of the node, and its source.
 func (f *facts) manyCaches(node int, within []measure.LastCache) measure.Finding {
 	most := slices.MaxFunc(within, func(a, b measure.LastCache) int { return a.CPUs.Len() - b.CPUs.Len() })
 	size := words.Count(most.CPUs.Len(), "CPU")
@@ -74,7 +74,7 @@ func (f *facts) manyCaches(node int, within []measure.LastCache) measure.Finding
 	own, other := f.cacheLines()
 	switch {
 	case own == 0 || other == 0:
-		out.Says = says + "what a cache line from another cache of the node costs is not measured"
+		out.Says = says + "the cost of a cache line from another cache of the node is not measured"
 		out.Advice = "measure it (homenode probe c2c); threads that exchange data gain where they share a cache"
 	case other/own <= 1+f.lim.Flat:
 		out.Says = says + fmt.Sprintf("a cache line costs the same from its own cache (%.0f ns) and from another (%.0f ns), "+
@@ -130,7 +130,7 @@ func (f *facts) cacheOf(cpu int) int {
 	return slices.IndexFunc(f.d.Host.Caches, func(c measure.LastCache) bool { return c.CPUs.Has(topology.CPUID(cpu)) })
 }
 
-// cacheAware says what the kernel itself does about caches.
+// cacheAware reports the state of the kernel's cache-aware scheduling.
 func (f *facts) cacheAware() []measure.Finding {
 	if f.d.Settings == nil || f.d.Settings.CacheAware == nil {
 		return nil

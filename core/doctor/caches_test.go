@@ -39,7 +39,7 @@ func TestCaches(t *testing.T) {
 		want []string // in each finding in turn, what it says and advises
 	}{
 		{"two caches, not measured", cached(one(), topology.CacheAwareOn, file, "0-7", "8-15"), []string{
-			"node0 has 2 last-level caches, of up to 32 MiB and 8 CPUs each; what a cache line from another cache of the node costs is not measured | measure it",
+			"node0 has 2 last-level caches, of up to 32 MiB and 8 CPUs each; the cost of a cache line from another cache of the node is not measured | measure it",
 			"on (" + file + "): the kernel keeps the threads of one process in one cache"}},
 		{"measured", lines(cached(one(), topology.CacheAwareNone, "Linux 6.12", "0-7", "8-15"), 25, 110), []string{
 			"costs 110 ns from another cache of the node and 25 ns from its own (×4.4), measured core to core | work of up to 8 CPUs",
@@ -48,7 +48,7 @@ func TestCaches(t *testing.T) {
 			"costs the same from its own cache (100 ns) and from another (102 ns) | threads that exchange data gain nothing here",
 			"off (" + file + ") | echo 1 >"}},
 		{"pairs of other nodes say nothing", lines(cached(two(), topology.CacheAwareUnknown, "", "0-3", "4-7", "8-15"), 25, 110), []string{
-			"node0 has 2 last-level caches, of up to 32 MiB and 4 CPUs each; what a cache line from another cache of the node costs is not measured",
+			"node0 has 2 last-level caches, of up to 32 MiB and 4 CPUs each; the cost of a cache line from another cache of the node is not measured",
 			"not known"}},
 		{"built in", cached(one(), topology.CacheAwareBuiltIn, "/proc/config.gz", "0-7", "8-15"), []string{
 			"node0 has 2", "built in (/proc/config.gz) and on unless switched off"}},

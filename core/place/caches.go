@@ -14,7 +14,7 @@ type cache struct {
 	id        topology.CacheID // None for CPUs without a known cache
 	free      int              // usable CPUs that no dedicated work holds
 	whole     int              // cores all of whose CPUs are usable and free
-	wholeCPUs int              // CPUs of those cores
+	wholeCPUs int              // CPUs of these cores
 	shared    micro            // vCPUs of the shared work that is kept in caches, this one among them
 }
 

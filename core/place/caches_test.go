@@ -59,7 +59,7 @@ func TestFewestCaches(t *testing.T) {
 		{"a broken cache before a whole one", taken("0-3", "32-63"), 4, "4-7", 1},
 		{"a broken cache before a whole one, across nodes", taken("0-31", "32-35"), 4, "36-39", 1},
 		{"two broken caches before two whole ones", taken("0-1", "8-9", "32-63"), 12, "2-7,10-15", 2},
-		{"the tightest of those that hold it", taken("0-1", "8-12", "32-63"), 3, "13-15", 1},
+		{"the tightest that holds it", taken("0-1", "8-12", "32-63"), 3, "13-15", 1},
 		{"wider than a cache: the rest into a broken one", taken("0-3", "32-63"), 12, "4-31", 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -215,7 +215,7 @@ func (p *picker) mine(c *core) uint64 {
 	return p.taken[int(p.l.coreAt[c.cpus[0]])-p.n.cores.lo]
 }
 
-// free is the CPUs of core i that nobody holds and this picker has not taken, of those that it may take.
+// free returns the CPUs of core i that no work holds, that this picker may take and has not taken yet.
 func (p *picker) free(i int) uint64 {
 	c := &p.l.cores[i]
 	free := c.free &^ p.taken[i-p.n.cores.lo]

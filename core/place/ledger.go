@@ -53,7 +53,7 @@ type node struct {
 	free           int               // usable CPUs that no dedicated work holds
 	split          bool              // there is a partition: what follows is the other side's, else 0
 	sharedOnly     int               // CPUs that only shared and batch work may be given
-	sharedOnlyFree int               // … that no dedicated work holds all the same
+	sharedOnlyFree int               // … that no dedicated work holds now
 	whole          int               // cores all of whose CPUs are usable and free
 	wholeCPUs      int               // CPUs of those cores
 	wholeUsable    int               // cores all of whose CPUs are usable

@@ -8,10 +8,9 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// clearOwn is how many times as many descriptors as of all GPUs of another node a process must have
-// open of those of one node, for that node to be its own. A runtime that only asks what there is
-// opens each device once or twice; a process that works on one has a descriptor more for each piece of
-// memory and each queue.
+// clearOwn is the factor by which a process must have more descriptors open of the GPUs of one node than of
+// those of any other, for that node to be its own. A runtime that only lists devices opens each once or
+// twice; a process that works on one opens another descriptor for each piece of memory and each queue.
 const clearOwn = 2
 
 // Worker is a process of a workload and the node of the GPUs that it works on.
@@ -89,8 +88,8 @@ func NodesOf(workers []Worker) (nodes topology.NodeSet) {
 }
 
 // Beside returns a spec for a workload whose workers have GPUs on several nodes: its home is made of
-// these nodes, each of its workers is on one. false where that is not possible or not homenode's to
-// choose: the nodes do not hold it, a person or its manager has chosen, or it is not shared work.
+// these nodes, each of its workers is on one. It returns false where the nodes do not hold the work, a
+// person or another program has chosen its nodes, or it is not shared work.
 func Beside(h *topology.Host, spec workload.Spec, workers []Worker) (workload.Spec, bool) {
 	nodes := NodesOf(workers)
 	n := nodes.Len()

@@ -45,9 +45,6 @@ type Input struct {
 	Settings
 }
 
-// LeastOf returns the CPUs of a node that batch work may always keep busy.
-func (in *Input) LeastOf(n *Node) float64 { return leastOf(in, n) }
-
 // Node is the CPUs of one NUMA node, by user.
 type Node struct {
 	ID    topology.NodeID
@@ -229,7 +226,7 @@ func Decide(in Input, was State) (Outcome, State) {
 			m.CPUs = float64(whole(n, m.Given).Len())
 		}
 		b := m.round(&in, n)
-		if waits(&in, n) && m.CPUs <= leastOf(&in, n) && (pressed < 0 || n.Wait > in.Nodes[pressed].Wait) {
+		if waits(&in, n) && m.CPUs <= in.LeastOf(n) && (pressed < 0 || n.Wait > in.Nodes[pressed].Wait) {
 			pressed = i
 		}
 		now.Nodes, out.Nodes = append(now.Nodes, m), append(out.Nodes, b)
@@ -243,8 +240,8 @@ func Decide(in Input, was State) (Outcome, State) {
 
 func waits(in *Input, n *Node) bool { return in.MaxWait > 0 && n.Wait > in.MaxWait }
 
-// used is how many CPUs of a node batch work keeps busy.
-func (in *Input) used(n *Node) (sum float64) {
+// Used returns the CPUs of a node that batch work keeps busy.
+func (in *Input) Used(n *Node) (sum float64) {
 	for i := range in.Work {
 		for _, r := range in.Work[i].RanOn {
 			if r.Node == n.ID {
@@ -301,8 +298,8 @@ func floorOf(n *Node) topology.CPUSet {
 	return topology.CPUSet{}
 }
 
-// leastOf is how much of it batch work may always keep busy.
-func leastOf(in *Input, n *Node) float64 {
+// LeastOf returns the CPUs of a node that batch work may always keep busy.
+func (in *Input) LeastOf(n *Node) float64 {
 	all := float64(floorOf(n).Len())
 	if trims(in, n) {
 		return min(all, least*float64(n.Pool.Len()))
@@ -312,7 +309,7 @@ func leastOf(in *Input, n *Node) float64 {
 
 // round is the next of one node.
 func (m *NodeState) round(in *Input, n *Node) Budget {
-	b := Budget{Node: n.ID, Pool: n.Pool.Len(), Online: n.Online, System: n.System, Used: in.used(n), Idle: idle(in, n)}
+	b := Budget{Node: n.ID, Pool: n.Pool.Len(), Online: n.Online, System: n.System, Used: in.Used(n), Idle: idle(in, n)}
 	floor, trims := floorOf(n), trims(in, n)
 	m.Given = whole(n, m.Given).Union(floor)
 	switch {
@@ -330,7 +327,7 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 	}
 	pool := float64(b.Pool)
 	used := n.Online + n.System
-	low := leastOf(in, n)
+	low := in.LeastOf(n)
 	target := cmp.Or(n.Target, in.Target)
 	now := Sample{At: in.At, Allowance: pool*target - used, Room: pool - used - float64(b.Idle)}
 	b.Why = words.Reasons(words.Because(words.ShareBudget, b.Pool, n.Online, n.System, b.Idle, target, max(0, min(now.Allowance, now.Room))))
@@ -403,8 +400,8 @@ func whole(n *Node, set topology.CPUSet) topology.CPUSet {
 	return out
 }
 
-// retarget moves the samples of a node to a new target: what was seen of online work before it still
-// counts. goals is the target that latency goals have set, 0 for none.
+// retarget moves the samples of a node to a new target: earlier samples of online work still count. goals is
+// the target that latency goals have set, 0 for none.
 func (m *NodeState) retarget(goals, target, pool float64) {
 	if m.Target > 0 && m.Target != target {
 		for i := range m.Seen {

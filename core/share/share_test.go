@@ -529,7 +529,7 @@ func (w *world) check(t *rapid.T, n *Node, b *Budget, old *NodeState) {
 			t.Fatalf("node %d gives %v, a part of core %v", n.ID, b.Given, c)
 		}
 	}
-	trims, width, low := trims(&w.in, n), float64(n.Cores[0].Len()), leastOf(&w.in, n)
+	trims, width, low := trims(&w.in, n), float64(n.Cores[0].Len()), w.in.LeastOf(n)
 	given, pool := float64(b.Given.Len()), float64(n.Pool.Len())
 	if old != nil && b.CPUs > max(low, old.CPUs+max(growth*pool, width))+1e-9 {
 		t.Fatalf("node %d of %v CPUs grew from %v to %v in a round", n.ID, pool, old.CPUs, b.CPUs)
@@ -625,7 +625,7 @@ func TestSettles(t *testing.T) {
 		}
 		allowed := min(pool*w.in.Target-load, pool-load-float64(w.out.Nodes[0].Idle))
 		have := w.out.Nodes[0].CPUs
-		if off := math.Abs(allowed - have); off > 0.01*pool+2*noise+1e-9 && have > leastOf(&w.in, &n) {
+		if off := math.Abs(allowed - have); off > 0.01*pool+2*noise+1e-9 && have > w.in.LeastOf(&n) {
 			t.Fatalf("%v CPUs are given, %v allowed", have, allowed)
 		}
 		if given := float64(w.out.Nodes[0].Given.Len()); given > have+1.25*width || given < have-1.5*width {

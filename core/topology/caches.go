@@ -7,7 +7,7 @@ import (
 
 // CacheID is the number of a last-level cache: the kernel's (cpuN/cache/indexM/id, the number that
 // resctrl uses as well), which may have gaps, or its position by lowest CPU where the kernel gives
-// no numbers that tell all caches apart.
+// no number, or the same number to several caches.
 type CacheID int
 
 // CacheSet is a set of last-level caches, written in the list format of cpuset(7).

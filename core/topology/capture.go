@@ -249,8 +249,8 @@ func (c *capture) devices(host *Host) {
 	c.subsystems()
 }
 
-// gpu takes what tells GPUs from other displays, and their models. UUIDs name a machine and
-// are left out.
+// gpu captures the files by which a GPU differs from another display, and its model. UUIDs identify a
+// machine and are left out.
 func (c *capture) gpu(bus, home, pci string) {
 	t := &tree{fsys: c.fsys}
 	if driver := t.driver(pci); slices.Contains(gpuDrivers, driver) {

@@ -47,7 +47,7 @@ func readHMAT(t *tree, nodes []Node) (latency, bandwidth [][]float64) {
 	return latency, bandwidth
 }
 
-// figure reads a number of the HMAT. 0 is "not told", not "at once".
+// figure reads a number of the HMAT. 0 means unknown, not a latency of zero.
 func (t *tree) figure(node NodeID, file string) (float64, bool) {
 	text, ok := t.optional(nodeName(node), file)
 	v, err := strconv.ParseUint(text, 10, 32)

@@ -35,7 +35,7 @@ type (
 		Measured      *measuredJSON `json:"measured"`                      // what probe measured; null when nothing was
 		Devices       []deviceJSON  `json:"devices"`                       // PCI devices whose place is known
 		Peers         []peerJSON    `json:"peers,omitempty"`               // how close each GPU is to other GPUs, NICs and NVMe drives, nearest first; not read
-		Notes         []noteJSON    `json:"notes"`                         // what the kernel does not tell, a note each
+		Notes         []noteJSON    `json:"notes"`                         // facts that the kernel hides, a note each
 	}
 	nodeJSON struct {
 		ID          *int64     `json:"id"`                        // node ID of the kernel

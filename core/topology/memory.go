@@ -239,7 +239,7 @@ type region struct {
 }
 
 // regions reads /proc/iomem (kernel/resource.c): "  3000000000-3fffffffff : CXL Window 0". Without
-// CAP_SYS_ADMIN all addresses are 0 and nothing is told.
+// CAP_SYS_ADMIN all addresses are 0, and it returns nothing.
 func (t *tree) regions() []region {
 	text, ok, err := t.read("proc/iomem")
 	if err != nil || !ok {

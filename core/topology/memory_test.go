@@ -232,7 +232,7 @@ func TestCapturedTypes(t *testing.T) {
 	}
 }
 
-// FuzzMemoryTypes: hostile text in the files that say of what memory is made ends in a sound host, and JSON keeps it.
+// FuzzMemoryTypes: hostile text in the files that name memory types ends in a sound host, and JSON keeps it.
 func FuzzMemoryTypes(f *testing.F) {
 	f.Add("100-1ff : System RAM\n200-2ff : CXL Window 0\n", "8000000", "2", "Node: 2\n", "0-1", "2", "true", "2")
 	f.Add(" : \n-1-ffffffffffffffffffff : Persistent Memory\n0-ffffffffffffffff : CXL Window \x00", "ffffffffffffffff", "-1", "Node: 99999999999\nNode", "0-", "2", "1", "x")

@@ -84,9 +84,8 @@ func CPUs(set any) string { return show("cpus", plain(set)) }
 // Caches formats a set of last-level caches, or its list format, with its noun: "cache 3", "caches 2-3".
 func Caches(set any) string { return show("caches", plain(set)) }
 
-// Home formats a home for a table: its nodes and, where it is confined to some of their last-level
-// caches, those: "1", "1, cache 3", "0-1, caches 7-8". Both come as sets or in list format; empty
-// caches mean all of the home.
+// Home formats a home for a table: its nodes and the last-level caches that it is confined to, if any: "1",
+// "1, cache 3", "0-1, caches 7-8". Both are sets or in list format; empty caches mean all of the home.
 func Home(nodes, caches any) string { return withCaches(text(plain(nodes)), caches) }
 
 // HomeNodes is Home with the noun of the nodes: "node 1, cache 3".

@@ -181,7 +181,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// TestHome: a home is its nodes and, where it is confined to some of their caches, those.
+// TestHome: a home is its nodes and the caches that it is confined to.
 func TestHome(t *testing.T) {
 	for _, c := range []struct{ nodes, caches, home, within string }{
 		{"1", "3", "1, cache 3", "node 1, cache 3"},

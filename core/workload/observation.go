@@ -287,12 +287,12 @@ func (o *Observation) LocalShare() (share float64, from Source, ok bool) {
 	return share, Residence, ok
 }
 
-// idleUse is what a process counts for beside the CPUs that it keeps busy, so that one that waits counts too.
+// idleUse is added to the CPUs that each process keeps busy, so that one that waits counts too.
 const idleUse = 0.01
 
 // Expected returns the expected share of local accesses by where threads run and memory lies. Of work
-// that is wider than a node it is that of each process by itself, where all are known: a process
-// uses its own memory, and not that of the others. false when nothing tells.
+// wider than a node, each process counts with its own memory, where all are known. It returns false without
+// evidence.
 func (o *Observation) Expected() (float64, bool) {
 	if len(o.PerProcess) < 2 || len(o.PerProcess) != len(o.Processes) {
 		return Locality(o.RanOn, o.Memory, o.Lower)

@@ -212,7 +212,7 @@ func homenodeIsolated(t *T) {
 	}
 	tickless := bootParam("nohz_full") != ""
 	// An emulated CPU loses most of its ticks: the kernel asks for usualTicks. It sends a busy CPU without ticks an IPI
-	// a second all the same (sched_tick_remote, kernel/sched/core.c).
+	// a second nevertheless (sched_tick_remote, kernel/sched/core.c).
 	tooMany := quiet["LOC"]*100 > plain["LOC"] || quiet["all"]*100 > usualTicks
 	if tickless && tooMany {
 		t.Fatalf("isolated: %v; busy, with nothing done: %v; more than 1 %%", quiet, plain)

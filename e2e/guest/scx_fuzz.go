@@ -19,12 +19,11 @@ import (
 
 func init() { tests["scx.restless"] = scxRestless }
 
-// restlessEvery is what the moments are multiples of at which restless threads like to wake: many at once.
+// restlessEvery divides the moments at which restless threads wake: many wake at once.
 const restlessEvery = 500 * time.Microsecond
 
-// restless has so many threads, one in four of which stays on one CPU, do what a seed says, for ever: they
-// sleep until a moment at which others wake, too, wait for each other, wake each other, and compute for up
-// to 2 ms in between.
+// restless runs threads for ever that follow a seed: they sleep until a moment at which others wake, too, wait
+// for each other, wake each other, and compute for up to 2 ms in between. One thread in four stays on one CPU.
 func restless(seed, threads string) error {
 	from, err := strconv.ParseUint(seed, 10, 64)
 	if err != nil {

@@ -64,8 +64,8 @@ func judgeWide(t *tally, c counts) (string, error) {
 // gpuLocal is the share of local accesses asked of workers on the nodes of their GPUs.
 const gpuLocal = 0.99
 
-// judgeGPUs: what each worker accesses lies on the node of its GPU, where it runs. The figures without
-// homenode are beside it.
+// judgeGPUs fails unless each worker accesses memory on the node of its GPU, where it runs. Its text also has
+// the figures without homenode.
 func judgeGPUs(t *tally, c counts) (string, error) {
 	var said []string
 	for _, m := range t.marks {

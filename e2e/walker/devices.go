@@ -10,10 +10,10 @@ import (
 	"syscall"
 )
 
-// devices is the files that a walker has open for being told so.
+// devices is the files that a walker opened on request.
 type devices struct{ files []*os.File }
 
-// open closes what was open and opens each of some words: a file, or N for so many times /dev/null.
+// open closes the open files and opens each word: a file, or N for N times /dev/null.
 // "-" opens nothing.
 func (d *devices) open(words string) error {
 	for _, f := range d.files {

@@ -25,9 +25,9 @@ const (
 	opath = 0o10000000
 )
 
-// gpuFiles are the names of device files of GPUs and accelerators. The name only saves asking for
-// the numbers of all files: by these alone a device is known. /dev/kfd is one for all GPUs of AMD,
-// so that it says of none that it is used.
+// gpuFiles are the names of device files of GPUs and accelerators. The device number identifies the GPU; the
+// name only saves a stat of every other file. /dev/kfd is one file for all GPUs of AMD, so that it is no
+// evidence for any of them.
 var gpuFiles = []string{"/dev/nvidia", "/dev/dri/", "/dev/accel", "/dev/hl"}
 
 // gpus is the character devices of a host that are GPUs.

@@ -29,7 +29,7 @@ var gpuPaths = []string{"/dev/nvidia", "/dev/dri/renderD", "/dev/accel", "/dev/h
 // gpusOf returns the GPUs that a container is given, by names that the host's devices have: numbers
 // of character devices of its spec, or else names of the Container Device Interface
 // (nvidia.com/gpu=0), or what NVIDIA's runtime gives it by an environment variable.
-// The variable is also in images, where it says all: that tells nothing.
+// Images set the variable, too, to "all": that value is no evidence.
 func gpusOf(c *api.Container) []string {
 	var out []string
 	add := func(name string) {

@@ -59,8 +59,8 @@ func TestWide(t *testing.T) {
 	}
 }
 
-// The memory of each process of a wide workload is told by itself; of one process alone, and of
-// work that fits a node, it is not.
+// The observation has the memory of each process of a wide workload; not of a single process, nor of work
+// that fits a node.
 func TestPerProcess(t *testing.T) {
 	m := newFake()
 	m.group("/train", fakeGroup{anon: byNode{100 * mib, 60 * mib}, cpus: "0-7", mems: "0-1"})

@@ -19,10 +19,10 @@ func (g *game) check() {
 	g.steered()
 }
 
-// caches: no work is confined more tightly than it runs. What the newest scan saw waiting, or filling the
-// CPUs that it is kept on, is not kept in caches while a CPU idles elsewhere on its node, however
-// the use of all other work there is divided. A scan answers orders after it has decided, and an order may
-// free CPUs: the next scan has to widen then.
+// caches: no work is confined more tightly than it runs. Work that waited in the newest scan, or filled its
+// CPUs, is not kept in caches while a CPU idles elsewhere on its node, however the use of all other work
+// there is divided. A scan answers orders after it has decided, and an order may free CPUs: then the next scan
+// has to widen.
 func (g *game) caches() {
 	s := g.state
 	if s.Seen == 0 || s.Seen == g.confined || !s.Halted.None() {
@@ -42,7 +42,7 @@ func (g *game) caches() {
 		leftAlone := func(d plan.Decision) bool { return d.Workload == p.Workload && d.Outcome == plan.LeftAlone }
 		decided := func(x *place.Subject) bool { return x.Observation.ID == p.Workload }
 		if !slices.ContainsFunc(s.Subjects, decided) || slices.ContainsFunc(s.Plan.Report.Decisions, leftAlone) {
-			continue // the engine fails on it, or it is not homenode's to change
+			continue // the engine fails on it, or homenode leaves it alone
 		}
 		idle := float64(h.Node(p.Home.Min()).CPUs.Intersect(h.Online).Intersect(h.Allowed).Minus(p.CPUs).Len())
 		for k := range s.Plan.Placements {

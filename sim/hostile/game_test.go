@@ -108,7 +108,7 @@ type game struct {
 	undone    map[uint64]*control.Undone
 	poison    workload.ID          // the engine panics on it
 	confined  uint64               // the newest scan whose caches were checked
-	tight     map[workload.ID]bool // what that scan left confined more tightly than it runs
+	tight     map[workload.ID]bool // work that that scan left confined more tightly than it runs
 	partition uint64               // the newest scan when the partition was set last
 	peaceful  bool                 // calm: nothing fails
 	blocker   *call                // a write of memory nodes in which the kernel waits for a process, and all other writes of cpusets for it; it is among hung

@@ -10,7 +10,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// goals is latency goals of a game, and metrics that lie, stop and come back.
+// goals is the latency goals of a game, with metrics that lie, fail and recover.
 type goals struct {
 	random *rand.Rand // of its own: games without goals stay as they were
 	all    []workload.Goal
@@ -36,7 +36,7 @@ func newGoals(seed uint64) *goals {
 	return g
 }
 
-// rule gives the goals to some online work.
+// rules gives the goals to some online work.
 func (g *goals) rules() []workload.Rule {
 	if len(g.all) == 0 {
 		return nil
@@ -44,7 +44,7 @@ func (g *goals) rules() []workload.Rule {
 	return []workload.Rule{{Match: slice + "/w*", Tier: workload.Online, Goals: g.all}}
 }
 
-// values are what a metric may be. The daemon refuses what is no number (daemon/metric.go).
+// values are values of a metric. The daemon refuses a reading that is no number (daemon/metric.go).
 var values = []float64{0, 0.5, 1, 1.9, 2.1, 5, -1, 1e300, -1e300, math.MaxFloat64, math.SmallestNonzeroFloat64}
 
 // read returns the readings of a scan.
@@ -68,7 +68,8 @@ func (g *goals) read(at time.Time) []workload.MetricReading {
 	return append([]workload.MetricReading(nil), g.now...)
 }
 
-// steered: whatever metrics say, the use is one, batch work keeps its minimum, and nothing of online work is limited.
+// steered: with any metric the use is above 0 and at most 1, batch work keeps its minimum, and no online work is
+// limited.
 func (g *game) steered() {
 	for _, n := range g.state.Shared.Nodes {
 		if n.Pool > 0 && n.Given.Empty() {

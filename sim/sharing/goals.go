@@ -1,11 +1,9 @@
 package sharing
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/workload"
@@ -19,9 +17,8 @@ type GoalScenario struct {
 	harm   harm
 }
 
-// GoalScenarios is twenty, in the order of the table: the hosts and loads of Scenarios, with goals from tight
-// to loose and with
-// batch work that harms little or much.
+// GoalScenarios returns twenty scenarios in the order of the table: the hosts and loads of Scenarios, with goals
+// from tight to loose and with batch work that harms little or much.
 func GoalScenarios() []GoalScenario {
 	factors := []float64{1.5, 1.4, 1.6, 1.5, 1.3, 1.4, 1.5, 1.4, 1.3, 1.5, 1.6, 1.4, 1.5, 1.4, 1.5, 1.4, 1.3, 1.5, 1.2, 1.4}
 	harms := []harm{{0.15, 0.4}, {0.3, 0.6}, {0.1, 0.3}, {0.2, 0.8}}
@@ -32,24 +29,21 @@ func GoalScenarios() []GoalScenario {
 	return out
 }
 
-// GoalScore is how a run with goals went.
+// GoalScore is the result of a run with goals.
 type GoalScore struct {
-	// Use is the share of the pool's CPUs that were busy, with batch work counted only in ticks in which all
-	// goals held
-	// that can hold: the mean.
+	// Use is the mean share of the pool's CPUs that were busy; batch work counts only in ticks in which all goals
+	// held that can hold.
 	Use  float64 `json:"use"`
 	Busy float64 `json:"busy"` // all busy CPUs
 	// Possible is the use that an oracle reaches: the most batch work on each node, the same part of each, at
 	// which all goals hold.
 	Possible float64 `json:"possible"`
 	// Violated is the share of ticks in which a goal was missed that holds without batch work: the mean of all
-	// goals. Any is
-	// that in which some goal was.
+	// goals. Any is the share in which at least one goal was.
 	Violated float64 `json:"violated"`
 	Any      float64 `json:"any"`
-	// Recovery is the longest time in scans of 2 s until goals held again after online work grew by a tenth of
-	// a node within a
-	// scan: 95 of 100 are no longer.
+	// Recovery is the 95th percentile of the time, in scans of 2 s, until goals held again after online work grew
+	// by a tenth of a node within a scan.
 	Recovery float64 `json:"recovery"`
 	Turns    float64 `json:"turns"` // reversals a minute of the CPUs given, on the worst node
 }
@@ -57,7 +51,6 @@ type GoalScore struct {
 // goalJudge watches a run.
 type goalJudge struct {
 	h          *host
-	services   []*service
 	use, busy  float64
 	possible   float64
 	ticks, bad int
@@ -79,35 +72,33 @@ func RunGoals(s *GoalScenario, name string, seed uint64) (GoalScore, error) {
 }
 
 func runGoals(s *GoalScenario, p policy, seed uint64) (GoalScore, error) {
-	h := newHost(s.Host, seed)
-	s.build(&builder{h: h, r: rand.New(rand.NewPCG(seed, 0x6c6f6164))})
-	h.harm, h.batchHas = s.harm, shareOf{1, 1}
-	h.readings = rand.New(rand.NewPCG(seed, 0x676f616c))
+	h := s.newHost(seed)
 	nodes := len(h.nodes)
 	j := &goalJudge{h: h, turns: make([]int, nodes), last: make([]float64, nodes), dir: make([]float64, nodes)}
-	highest := s.limits(seed)
-	for _, w := range h.services() {
-		j.services = append(j.services, &service{w: w, most: highest[w.id] * s.Factor})
-	}
-	h.goals = j.services
 	p.begin(h, &s.Scenario)
 	for h.now < s.For {
 		h.step()
 		j.tick(p.given())
 		p.tick()
 	}
-	score := j.score(s.For)
-	if own, ok := p.(*homenode); ok && len(own.wrong) > 0 {
-		return score, fmt.Errorf("%s, seed %d: %s", s.Name, seed, strings.Join(own.wrong[:min(3, len(own.wrong))], "; "))
-	}
-	return score, nil
+	return j.score(s.For), s.wrong(p, seed)
 }
 
-// limits is the 99th percentile of each service's p99 over the run without batch work: of its ordinary peak.
-func (s *GoalScenario) limits(seed uint64) map[workload.ID]float64 {
-	h := newHost(s.Host, seed)
-	s.build(&builder{h: h, r: rand.New(rand.NewPCG(seed, 0x6c6f6164))})
+// newHost returns the host of a scenario with its work, the harm that batch work does, and the goals.
+func (s *GoalScenario) newHost(seed uint64) *host {
+	h := s.Scenario.newHost(seed)
 	h.harm, h.batchHas = s.harm, shareOf{1, 1}
+	h.readings = rand.New(rand.NewPCG(seed, 0x676f616c))
+	highest := s.limits(seed)
+	for _, w := range h.services() {
+		h.goals = append(h.goals, &service{w: w, most: highest[w.id] * s.Factor})
+	}
+	return h
+}
+
+// limits returns the 99th percentile of each service's p99 over the run without batch work: its ordinary peak.
+func (s *GoalScenario) limits(seed uint64) map[workload.ID]float64 {
+	h := s.Scenario.newHost(seed)
 	all := map[workload.ID][]float64{}
 	of := h.services()
 	for h.now < s.For {
@@ -125,11 +116,11 @@ func (s *GoalScenario) limits(seed uint64) map[workload.ID]float64 {
 	return out
 }
 
-// tick looks at what happened in one.
+// tick adds one tick to the score.
 func (j *goalJudge) tick(given []float64) {
 	h := j.h
 	held := true
-	for _, s := range j.services {
+	for _, s := range h.goals {
 		s.now = h.p99(s.w)
 		s.seen = max(s.seen, s.now)
 		if s.now > s.most && h.aloneP99(s.w) <= s.most {
@@ -181,13 +172,13 @@ func (j *goalJudge) tick(given []float64) {
 		j.stepped = j.ticks
 	}
 	if j.ticks%20 == 0 {
-		j.possible += 20 * (online + h.most(j.services)) / pool
+		j.possible += 20 * (online + h.most()) / pool
 	}
 }
 
-// most is the CPUs that batch work could keep busy so that all goals hold: the same part of what is free of
+// most returns the CPUs that batch work could keep busy while all goals hold, the same part of the free CPUs of
 // each node.
-func (h *host) most(services []*service) float64 {
+func (h *host) most() float64 {
 	asked := 0.0
 	for _, w := range h.active {
 		if w.class == workload.Batch {
@@ -199,7 +190,7 @@ func (h *host) most(services []*service) float64 {
 		all += max(0, float64(n.pool)-n.online)
 	}
 	holds := func(part float64) bool {
-		for _, s := range services {
+		for _, s := range h.goals {
 			sum := 0.0
 			for i, x := range s.w.where(h) {
 				n := h.nodes[i]
@@ -229,7 +220,7 @@ func (h *host) most(services []*service) float64 {
 
 func (j *goalJudge) score(length time.Duration) GoalScore {
 	n := float64(max(1, j.ticks))
-	goals := float64(max(1, len(j.services)))
+	goals := float64(max(1, len(j.h.goals)))
 	return GoalScore{
 		Use: j.use / n, Busy: j.busy / n, Possible: j.possible / n,
 		Violated: float64(j.missed) / n / goals, Any: float64(j.bad) / n,
@@ -237,8 +228,8 @@ func (j *goalJudge) score(length time.Duration) GoalScore {
 	}
 }
 
-// read is a reading of the metric of a service over what was seen since the last one, as a policy sees it,
-// every so often.
+// read returns the reading of a service's metric since the last reading, as a policy sees it that reads once
+// in every.
 func (h *host) read(s *service, every time.Duration) float64 {
 	noise := readingNoise * math.Sqrt(period.Seconds()/every.Seconds())
 	x := s.seen * math.Exp(noise*h.readings.NormFloat64())
@@ -246,7 +237,7 @@ func (h *host) read(s *service, every time.Duration) float64 {
 	return x
 }
 
-// metrics is the readings of a snapshot.
+// metrics returns the readings of a snapshot.
 func (p *homenode) metrics() (out []workload.MetricReading) {
 	for _, s := range p.h.goals {
 		g := s.goal()
@@ -257,7 +248,7 @@ func (p *homenode) metrics() (out []workload.MetricReading) {
 	return out
 }
 
-// goal is the goal of a service as a rule has it.
+// goal returns the goal of a service as a rule has it.
 func (s *service) goal() workload.Goal {
 	return workload.Goal{Metric: "p99", From: workload.FromFile, Text: string(s.w.id), Most: s.most, Window: period}
 }

@@ -37,8 +37,8 @@ func played(t *testing.T, policy string, every int) (sum GoalScore) {
 	return GoalScore{Use: sum.Use / n, Violated: sum.Violated / n, Turns: sum.Turns / n, Possible: sum.Possible / n}
 }
 
-// TestGoalsBeatTheTarget: with goals more CPUs are used than with the target, and goals are missed as seldom as the
-// issue allows: half a percent of the time.
+// TestGoalsBeatTheTarget: with goals more CPUs are used than with the target, and goals are missed at most half a
+// percent of the time.
 func TestGoalsBeatTheTarget(t *testing.T) {
 	const every = 3 // steady, bursts, ramps, days, dedicated work, many nodes and overload
 	goals, target := played(t, Goals, every), played(t, Homenode, every)
@@ -53,9 +53,8 @@ func TestGoalsBeatTheTarget(t *testing.T) {
 	}
 }
 
-// TestPeersAreWorse: rules that others have published reach less, or miss goals more often. The judge would
-// see it if they
-// did better.
+// TestPeersAreWorse: published rules reach less use, or miss goals more often. The test fails if one does better
+// in both.
 func TestPeersAreWorse(t *testing.T) {
 	const every = 7
 	goals := played(t, Goals, every)

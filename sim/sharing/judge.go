@@ -144,7 +144,8 @@ func (j *judge) tick(given []float64) {
 	j.overlaps = h.overlap
 }
 
-func mean(xs []float64) float64 {
+// Mean returns the mean, 0 for no values.
+func Mean(xs []float64) float64 {
 	sum := 0.0
 	for _, x := range xs {
 		sum += x
@@ -162,7 +163,7 @@ func quantile(xs []float64, q float64) float64 {
 
 func (j *judge) score(p policy, length time.Duration) Score {
 	minutes, h := length.Minutes(), j.h
-	s := Score{Settled: float64(len(j.errs)) / float64(max(1, len(j.all))), Err: mean(j.errs), P95: quantile(j.errs, 0.95), All: mean(j.all), Node: mean(j.nodes),
+	s := Score{Settled: float64(len(j.errs)) / float64(max(1, len(j.all))), Err: Mean(j.errs), P95: quantile(j.errs, 0.95), All: Mean(j.all), Node: Mean(j.nodes),
 		Cut: max(0, h.cut-h.alone), Late: h.late / max(1, h.wanted), Progress: j.done / max(1, j.could),
 		Turns: float64(slices.Max(j.turns)) / minutes, Changes: float64(j.changes) / minutes / float64(len(h.nodes)), Writes: float64(p.counted()) / minutes, Overlap: j.overlapped, Jump: j.jump}
 	for _, k := range j.short {

@@ -20,7 +20,7 @@ import (
 //	          where batch work has a part of the ways.
 //	bandwidth memory serves the traffic of both: S grows with the fourth power of its use.
 //
-// A p99 is tail·S + 4.6·W/P·P: an exponential wait, of those that wait.
+// A p99 is tail·S + 4.6·W/P·P: requests that wait have an exponential wait.
 const (
 	serviceCV  = 1.5  // of the service time
 	tail       = 2.5  // p99 of the service time
@@ -29,17 +29,17 @@ const (
 	onlineNeed = 0.35 // of the memory bandwidth, when online work keeps all CPUs busy
 )
 
-// harm is what batch work does to a scenario's services besides keeping CPUs busy.
+// harm is the effect of batch work on a scenario's services besides keeping CPUs busy.
 type harm struct {
 	cache     float64 // growth of S when batch work has all CPUs and all ways
 	bandwidth float64 // part of the memory bandwidth that batch work uses when it has all CPUs
 }
 
-// share is what batch work has of caches and of memory bandwidth, 0 to 1.
+// shareOf is the part of caches and memory bandwidth that batch work has, 0 to 1.
 type shareOf struct{ ways, bandwidth float64 }
 
-// latency is the p99 of requests on a node, in S0, while online work wants so many CPUs and batch work keeps
-// so many busy. own is the CPUs that online work may use; the others are batch work's alone.
+// latency returns the p99 of requests on a node, in S0, while online work wants want CPUs and batch work keeps
+// batch CPUs busy. own is the number of CPUs that online work may use; only batch work uses the others.
 func (h *host) latency(n *node, want, batch float64, own int) float64 {
 	k := float64(n.pool)
 	if k == 0 {
@@ -62,7 +62,7 @@ func (h *host) latency(n *node, want, batch float64, own int) float64 {
 	}
 	rho := want / servers
 	if rho >= 0.995 {
-		return tail*s + 50*rho // it grows for as long as that lasts
+		return tail*s + 50*rho // a queue that grows
 	}
 	power := math.Sqrt(2*(servers+1)) - 1
 	p := math.Pow(rho, power)
@@ -97,7 +97,7 @@ func (h *host) p99(w *work) (sum float64) {
 	return sum
 }
 
-// alone is the same without batch work, on all CPUs.
+// aloneP99 returns the p99 without batch work, on all CPUs.
 func (h *host) aloneP99(w *work) (sum float64) {
 	for i, part := range w.where(h) {
 		if part > 0 {

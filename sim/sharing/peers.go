@@ -65,9 +65,8 @@ func (r *partitioned) slack(every time.Duration) float64 {
 	return least
 }
 
-// heracles is the controllers of Heracles (Lo and others, ISCA 2015, algorithms 1 to 3): the top one every 15
-// s, that of
-// cores and memory every 2 s. Network and power are not modelled.
+// heracles is the controllers of Heracles (Lo and others, ISCA 2015, algorithms 1 to 3): the top one every 15 s,
+// that of cores and memory every 2 s. Network and power are not modelled.
 type heracles struct {
 	partitioned
 	cooldown time.Duration // batch work is off until then
@@ -164,11 +163,9 @@ func (r *heracles) bandwidth() (most float64) {
 }
 
 // parties is the controller of PARTIES (Chen, Delimitrou and Martínez, ASPLOS 2019, section 4): every 500 ms.
-// Slack below
-// 0.05 of a service takes a unit of one resource from batch work at once; slack above 0.20 of all gives it one. A
-// resource whose change does not help gives way to the next. A gift that led to a violation is taken back.
-// Here online work is one
-// partition of each node, because its services share their CPUs.
+// Slack below 0.05 of one service takes a unit of a resource from batch work at once; slack above 0.20 of all
+// services gives it one. If a change does not help, the next resource follows. A unit whose gift led to a
+// violation is removed. Here online work is one partition of each node, because its services share their CPUs.
 type parties struct {
 	partitioned
 	resource int // 0 cores, 1 ways, 2 bandwidth

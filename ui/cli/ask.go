@@ -57,6 +57,19 @@ func Dial(c *cobra.Command, e *Env) (*api.Client, error) {
 	return client, err
 }
 
+// SocketAnswers fails where the user names a socket on which no daemon runs: what homenode finds without that
+// daemon would not be the answer.
+func SocketAnswers(c *cobra.Command, e *Env) error {
+	if !c.Flags().Changed("socket") {
+		return nil
+	}
+	d, err := Dial(c, e)
+	if err != nil {
+		return err
+	}
+	return d.Close()
+}
+
 // ConnectJournal is connect for who asks about the journal itself: without a
 // daemon it must be there, if the user named its folder, and may be read.
 func ConnectJournal(c *cobra.Command, e *Env) (api.Backend, func() error, error) {

@@ -11,9 +11,9 @@ import (
 // anyNumber matches the numbers of a file without a pattern.
 var anyNumber = regexp.MustCompile(`[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?`)
 
-// OfGoal returns the source of a goal of the operator's configuration; nil for one of what the kernel
-// counts. A wish of a pod or a user never is a command, a file or a query. Queries go to the
-// Prometheus at url.
+// OfGoal returns the source of a goal of the operator's configuration; nil for a goal that the kernel's own
+// counters decide. A pod or a user can never set a command, a file or a query. Queries go to the Prometheus at
+// url.
 func OfGoal(g *workload.Goal, url string) Source {
 	switch g.From {
 	case workload.FromCommand:

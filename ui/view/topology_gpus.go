@@ -41,8 +41,7 @@ func (d *drawing) gpus() {
 	d.nearGPUs(all)
 }
 
-// closeness are the relations that are shown, with what each means. What is on another node is
-// everything else, and is not listed.
+// closeness are the relations that are shown, with their meaning. Devices on other nodes are not listed.
 var closeness = []struct {
 	relation topology.Relation
 	means    string
@@ -87,7 +86,7 @@ func (d *drawing) nearGPUs(all []topology.Device) {
 	}
 }
 
-// shorten counts what is more than a few names: hosts with SR-IOV have hundreds.
+// shorten replaces all but a few names by their number: hosts with SR-IOV have hundreds.
 func shorten(names []string) []string {
 	if len(names) <= maxChips+1 {
 		return names

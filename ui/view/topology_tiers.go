@@ -1,49 +1,47 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"github.com/homenode/homenode/core/topology"
 )
 
-// typeOf says what the memory of a node is made of.
+// typeOf names the type of memory of a node.
 func typeOf(n *topology.Node) string {
 	if n.Type == "" {
 		return ""
 	}
-	return ", " + typeName(n.Type)
+	return ", " + MemoryType(string(n.Type))
 }
 
-func typeName(of topology.MemoryType) string {
+// MemoryType names a type of memory, or memory without CPUs of unknown type.
+func MemoryType(of string) string {
 	switch of {
-	case topology.TypePMEM:
+	case string(topology.Special):
+		return "memory without CPUs"
+	case string(topology.TypePMEM):
 		return "persistent memory"
-	case topology.TypeGPU:
+	case string(topology.TypeGPU):
 		return "GPU memory"
 	}
-	return strings.ToUpper(string(of))
+	return strings.ToUpper(of)
 }
 
-// tiers prints how the type of each memory without CPUs is known, and what the kernel does with its tiers.
+// tiers prints the evidence for the type of each memory without CPUs, and what the kernel does with its tiers.
 func (d *drawing) tiers() {
-	title := func() {
-		d.line("")
-		d.line(d.Bold("memory without CPUs"))
-	}
+	titled := false
 	for i := range d.host.Nodes {
 		n := &d.host.Nodes[i]
 		if len(n.Evidence) == 0 {
 			continue
 		}
-		if title != nil {
-			title()
-			title = nil
+		if !titled {
+			d.heading("memory without CPUs", "")
+			titled = true
 		}
-		name := typeName(n.Type)
-		if name == "" {
-			name = "unknown"
-		}
+		name := cmp.Or(MemoryType(string(n.Type)), "unknown")
 		d.wrapped(fmt.Sprintf("  %s  %s: ", nodeName(n.ID), name), strings.Fields(strings.Join(n.Evidence, "; ")), " ")
 	}
 	if !d.host.GPUNodes().Empty() {
@@ -69,7 +67,7 @@ func (d *drawing) tiers() {
 	d.wrapped(d.Bold("tiers")+"  ", strings.Fields(strings.Join(parts, "; ")+". "+strings.ToUpper(text[:1])+text[1:]+"."), " ")
 }
 
-// interleave prints, where there is memory without CPUs, the weights that suit work which waits for bandwidth alone.
+// interleave prints weights for bandwidth-bound work, where there is memory without CPUs.
 func (d *drawing) interleave() {
 	for i := range d.host.Nodes {
 		bandwidth, source := d.host.InterleaveFrom(i)

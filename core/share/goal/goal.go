@@ -2,6 +2,7 @@ package goal
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -10,26 +11,22 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Resource is one thing that batch work shares with important work.
+// Resource is something besides cores that batch work shares with important work.
 type Resource string
 
-// Resources, in the order in which they are tried.
+// Resources other than cores that can be limited.
 const (
-	Cores     Resource = "cores"
-	Siblings  Resource = "siblings"  // SMT siblings
 	Cache     Resource = "cache"     // ways of the last-level caches
 	Bandwidth Resource = "bandwidth" // of memory
-	Memory    Resource = "memory"
-	IO        Resource = "io"
 )
 
-// Resources lists all of them.
-var Resources = []Resource{Cores, Siblings, Cache, Bandwidth, Memory, IO}
+// Resources lists all of them in the order in which they are tried.
+var Resources = []Resource{Cache, Bandwidth}
 
 // Reading is a goal with the newest value of its metric.
 type Reading struct {
 	Workload workload.ID
-	As       string // who it is: another workload under the same ID begins anew
+	As       string // identity: another workload under the same ID starts without memory
 	Metric   string
 	Unit     string  // of Value and Most, for people
 	Value    float64 // newest
@@ -38,7 +35,7 @@ type Reading struct {
 	At       time.Time
 	Window   time.Duration // over which the metric is computed
 	Failed   string        // why the newest attempt to read it failed; "" when it did not
-	// Steady: a value that stays the same is no fault, as run-queue wait on an idle host.
+	// Steady: a constant value is no fault, as of run-queue wait on an idle host.
 	Steady bool
 }
 
@@ -52,7 +49,7 @@ type Input struct {
 	Busy   float64   // of them, all that were busy
 	Batch  float64   // of Busy, batch work
 	Least  float64   // CPUs that batch work may always keep busy
-	// Can has the resources, other than cores, that can be limited on this host now.
+	// Can has the resources that can be limited on this host now.
 	Can []Resource
 }
 
@@ -74,7 +71,7 @@ type State struct {
 	Hours   map[int]int   `json:"hours,omitempty"` // hour of the week → use at which the goals held, percent
 	Hour    int           `json:"hour"`
 	Trial   Trial         `json:"trial,omitzero"`
-	// Limits is how far each resource is limited, percent of what batch work has without; not there: not limited.
+	// Limits has the percentage of each limited resource that is left to batch work.
 	Limits  map[Resource]int       `json:"limits,omitempty"`
 	Cleared map[Resource]time.Time `json:"cleared,omitempty"` // when a limit was found to bring nothing
 }
@@ -90,7 +87,7 @@ const (
 	Waiting = "waiting" // for a first value
 )
 
-// Verdict is what is made of one goal.
+// Verdict is the state of one goal.
 type Verdict struct {
 	Reading
 	Slack float64
@@ -100,7 +97,7 @@ type Verdict struct {
 
 // Outcome is the decision.
 type Outcome struct {
-	Use    float64 // that replaces the target
+	Use    float64 // replaces the target
 	Goals  []Verdict
 	Worst  int          // index of the goal that decides; -1 when none is usable
 	Fell   bool         // falls back to the target
@@ -135,7 +132,7 @@ const (
 	// time is one every seven minutes.
 	often               = 20 * time.Minute
 	leastHold, mostHold = time.Minute, 16 * time.Minute
-	// settle is how long the use rests after a step back before it rises.
+	// settle is how long the use stays after a step back before it rises.
 	settle = 20 * time.Second
 
 	kept = 15 // values of each goal
@@ -152,7 +149,7 @@ func Decide(in Input, was State) (Outcome, State) {
 		return Outcome{Use: in.Target, Worst: -1, Next: words.Because(words.GoalNone)}, State{}
 	}
 	s := was.copied()
-	if s.meet(&in) { // another workload or limit: what was learned is of the one before
+	if s.meet(&in) { // another workload or limit: the memory belongs to the earlier one
 		goals := s.Goals
 		s = State{Goals: goals}
 	}
@@ -176,7 +173,7 @@ func Decide(in Input, was State) (Outcome, State) {
 	}
 	s.heedClock(&in)
 	switch {
-	case begins && out.Worst >= 0: // batch work has had more until now: that says nothing of the target
+	case begins && out.Worst >= 0: // batch work had more CPUs until now: its slack is no evidence
 		out.Next = words.Because(words.GoalBegins, s.Use)
 	case out.Worst < 0:
 		out.Fell = true
@@ -205,7 +202,7 @@ func unreadable(all []Verdict) string {
 	return ""
 }
 
-// fallBack is the use without any usable goal.
+// fallBack sets the use without any usable goal.
 func (s *State) fallBack(in *Input, out *Outcome) words.Reason {
 	use := in.Target
 	if s.Held > 0 {
@@ -217,24 +214,13 @@ func (s *State) fallBack(in *Input, out *Outcome) words.Reason {
 	return words.Because(words.GoalFellBack, unreadable(out.Goals), s.Use)
 }
 
-// copied is a state that shares nothing with was.
+// copied returns a copy that shares no memory with s.
 func (s State) copied() State {
 	s.Goals = slices.Clone(s.Goals)
-	s.Hours = cloned(s.Hours)
-	s.Limits = cloned(s.Limits)
-	s.Cleared = cloned(s.Cleared)
+	s.Hours = maps.Clone(s.Hours)
+	s.Limits = maps.Clone(s.Limits)
+	s.Cleared = maps.Clone(s.Cleared)
 	return s
-}
-
-func cloned[K comparable, V any](m map[K]V) map[K]V {
-	if m == nil {
-		return nil
-	}
-	out := make(map[K]V, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
 }
 
 // heedClock moves what lies in the future, after the clock was set back, to now.
@@ -246,7 +232,7 @@ func (s *State) heedClock(in *Input) {
 	}
 }
 
-// recall begins an hour with its learned use.
+// recall starts an hour with its learned use.
 func (s *State) recall(in *Input) {
 	known := float64(s.Hours[in.Hour]) / 100
 	if known > 0 && known < s.Use {
@@ -286,7 +272,7 @@ func Sorted(all []Reading) []Reading {
 	return slices.CompactFunc(all, func(a, b Reading) bool { return order(a, b) == 0 })
 }
 
-// HourOfWeek is the hour of the week of a time in UTC, 0 to 167, from Sunday 0:00.
+// HourOfWeek returns the hour of the week of a time in UTC, 0 to 167, from Sunday 0:00.
 func HourOfWeek(at time.Time) int {
 	at = at.UTC()
 	return int(at.Weekday())*24 + at.Hour()

@@ -12,12 +12,15 @@ import (
 // Slack is the part of the limit that is left, below 0 when the goal is missed.
 func (r *Reading) Slack() float64 { return slack(r.Most, r.Value) }
 
-// slack is at most 1 and at least -mostMissed: a value without bounds is no more than missed by far.
+// odd reports whether the value is no number.
+func (r *Reading) odd() bool { return math.IsNaN(r.Value) || math.IsInf(r.Value, 0) }
+
+// slack is at most 1 and at least -mostMissed: a huge value counts as missed by far, not as infinite.
 func slack(most, value float64) float64 {
 	return min(1, max(-mostMissed, 1-value/most))
 }
 
-// Past is what is remembered of one goal.
+// Past is the memory of one goal.
 type Past struct {
 	Workload workload.ID `json:"workload"`
 	As       string      `json:"as"`
@@ -29,8 +32,8 @@ type Past struct {
 	From     time.Time   `json:"from,omitzero"`    // since when the value is the same
 }
 
-// meet takes up the readings, and reports whether one of them belongs to another workload, metric or limit
-// than before.
+// meet adds the readings, and reports whether one of them belongs to another workload, metric or limit than
+// before.
 func (s *State) meet(in *Input) (another bool) {
 	before := s.Goals
 	s.Goals = make([]Past, 0, len(in.Goals))
@@ -54,7 +57,7 @@ func (s *State) meet(in *Input) (another bool) {
 
 // take adds a reading, if it is a new one.
 func (m *Past) take(r *Reading) {
-	if odd := math.IsNaN(r.Value) || math.IsInf(r.Value, 0); !r.Known || odd || !r.At.After(m.At) {
+	if !r.Known || r.odd() || !r.At.After(m.At) {
 		return
 	}
 	if n := len(m.Values); n > 0 && m.Values[n-1] == r.Value {
@@ -66,7 +69,7 @@ func (m *Past) take(r *Reading) {
 	m.Values = append(slices.Clone(m.Values[max(0, len(m.Values)-kept+1):]), r.Value)
 }
 
-// judge says of each goal what its reading is worth.
+// judge returns a verdict on each goal.
 func (s *State) judge(in *Input) []Verdict {
 	out := make([]Verdict, len(in.Goals))
 	for i := range in.Goals {
@@ -74,9 +77,8 @@ func (s *State) judge(in *Input) []Verdict {
 		v := Verdict{Reading: in.Goals[i]}
 		late := max(patience*v.Window, leastPatience)
 		age := in.At.Sub(v.At)
-		odd := math.IsNaN(v.Value) || math.IsInf(v.Value, 0) || !(v.Most > 0)
 		switch {
-		case odd:
+		case v.odd() || !(v.Most > 0):
 			v.State, v.Why = Unread, words.Because(words.GoalUnread, "its value is no number")
 		case !v.Known && v.Failed == "":
 			v.State, v.Why = Waiting, words.Because(words.GoalWaits)
@@ -104,7 +106,7 @@ func (s *State) judge(in *Input) []Verdict {
 	return out
 }
 
-// margin is the slack that is kept: three times the usual step from one value to the next.
+// margin returns the slack that is kept: three times the usual step from one value to the next.
 func (m *Past) margin() float64 {
 	n := len(m.Values)
 	if n < 4 {

@@ -20,15 +20,15 @@ func (s *State) set(in *Input, use float64) {
 	s.Low, s.LowFrom = 1, in.At
 }
 
-// floor is the use at which batch work has its minimum.
+// floor returns the use at which batch work has its minimum.
 func (s *State) floor(in *Input) float64 {
 	if in.Pool <= 0 {
-		return 0.01
+		return leastUse
 	}
-	return min(max(0.01, (in.Busy-in.Batch+in.Least)/in.Pool), most)
+	return min(max(leastUse, (in.Busy-in.Batch+in.Least)/in.Pool), most)
 }
 
-// busy is the use that is there now.
+// busy returns the current use.
 func (in *Input) busy() float64 {
 	if in.Pool <= 0 {
 		return 0
@@ -45,7 +45,7 @@ func (s *State) step(in *Input, out *Outcome) words.Reason {
 		return s.back(in, v, m)
 	}
 	s.Misses = 0
-	s.Held = min(s.Use, max(in.busy(), 0.01))
+	s.Held = min(s.Use, max(in.busy(), leastUse))
 	if !s.Trial.Began.IsZero() {
 		return s.tryOn(in, v)
 	}
@@ -101,7 +101,7 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 func (s *State) forward(in *Input, v *Verdict, m *Past) words.Reason {
 	rest := max(settle, v.Window) - in.At.Sub(s.Fell)
 	size := min(max(leastStep, (m.peak(wellScans)-m.margin())/6), mostStep)
-	from := max(s.Use, min(s.floor(in), in.busy())) // online work alone uses so much
+	from := max(s.Use, min(s.floor(in), in.busy())) // online work alone uses this much
 	to := from + size
 	switch known := float64(s.Hours[in.Hour]) / 100; {
 	case s.Ceiling > 0 && s.Use < s.Ceiling-mostStep, // back to where it was before a spike
@@ -137,7 +137,7 @@ func (s *State) forward(in *Input, v *Verdict, m *Past) words.Reason {
 	return words.Because(words.GoalForward, before, s.Use)
 }
 
-// raise lifts the ceiling when the least slack of a whole hold, with all bursts in it, leaves more than the margin.
+// raise raises the ceiling when the least slack of a whole hold, with all bursts in it, is above the margin.
 func (s *State) raise(in *Input, m *Past) words.Reason {
 	if wait := s.Hold - in.At.Sub(s.LowFrom); wait > 0 {
 		return words.Because(words.GoalCeiling, s.Ceiling, wait)

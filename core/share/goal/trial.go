@@ -7,14 +7,14 @@ import (
 	"github.com/homenode/homenode/core/words"
 )
 
-// Trial is a resource that is limited to find out whether it hurts.
+// Trial is a resource that is limited to test whether it is the cause.
 type Trial struct {
 	Resource Resource  `json:"resource,omitempty"`
 	Began    time.Time `json:"began,omitzero"`
 	Slack    float64   `json:"slack,omitempty"` // before
 }
 
-// tryNext limits one resource other than cores, to see whether it is what hurts.
+// tryNext limits one resource, to test whether it is the cause.
 func (s *State) tryNext(in *Input, v *Verdict) words.Reason {
 	for _, r := range Resources {
 		since, tried := s.Cleared[r]
@@ -34,7 +34,7 @@ func (s *State) tryNext(in *Input, v *Verdict) words.Reason {
 	return words.Reason{}
 }
 
-// tryOn waits for what a limit brings, and judges it.
+// tryOn waits for the effect of a limit, and judges it.
 func (s *State) tryOn(in *Input, v *Verdict) words.Reason {
 	t := s.Trial
 	need := max(trialFor, 2*v.Window)

@@ -67,9 +67,9 @@ func cacheOf(h *topology.Host, cpus topology.CPUSet) int {
 	return -1
 }
 
-// ownCaches has QEMU make up the guest's level 3 cache where it would pass the host's on: what the host's
-// says of the CPUs that share it is by APIC ID, and would join several sockets or dies of the guest. AMD's
-// (CPUID 8000001DH) is passed on as it is, Intel's (CPUID 4) is cut to a socket.
+// ownCaches has QEMU emulate the guest's level 3 cache where it would pass the host's description on: that
+// lists sharing CPUs by APIC ID, and would join several sockets or dies of the guest. QEMU passes AMD's
+// (CPUID 8000001DH) on as it is, and cuts Intel's (CPUID 4) to a socket.
 func ownCaches(cpu *etree.Element, h *topology.Host, pins []topology.CPUSet, t guestTopology) {
 	cache := cpu.SelectElement("cache")
 	if cache == nil || t.sockets*t.dies < 2 || !h.SplitCaches() || len(pins) == 0 {
@@ -86,5 +86,5 @@ func ownCaches(cpu *etree.Element, h *topology.Host, pins []topology.CPUSet, t g
 	cache.CreateAttr("mode", "emulate")
 }
 
-// width is the number of bits of an APIC ID that tell n parts apart (hw/i386/topology.h).
+// width returns the number of bits of an APIC ID that number n parts (hw/i386/topology.h).
 func width(n int) int { return bits.Len(uint(n - 1)) }

@@ -234,7 +234,7 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 	writeSignals(w, p, s.Signals)
 }
 
-// nodeTable prints what batch work may use of each node.
+// nodeTable prints the CPUs of each node that batch work may use.
 func nodeTable(w io.Writer, p view.Paint, nodes []api.ShareNode) {
 	t := view.NewTable("NODE", ">CPUS", ">ONLINE", ">SYSTEM", ">KEPT IDLE", ">BATCH MAY USE", "ON CPUS").Names("ON CPUS").Drops("SYSTEM", "KEPT IDLE")
 	for _, n := range nodes {
@@ -329,7 +329,7 @@ func explainOne(w io.Writer, p view.Paint, s api.Sharing) {
 	fmt.Fprintf(w, "\n%s\n", p.Dim("`homenode share explain` has the reasons for each node."))
 }
 
-// explainWorkloads prints what is said of batch and important workloads, each text once.
+// explainWorkloads prints the reasons for batch and important workloads, each text once.
 func explainWorkloads(w io.Writer, p view.Paint, s api.Sharing) {
 	var work, left, important sayings
 	for _, x := range s.Workloads {

@@ -290,43 +290,37 @@ func byNode(mem []api.NodeKiB, total int64) string {
 	return strings.Join(parts, ", ")
 }
 
-// printKernel says where page tables and kernel stacks lie, which no page move takes along.
+// printKernel prints the nodes of page tables and kernel stacks, which no page move takes along.
 func printKernel(w io.Writer, wl api.Workload) {
 	k := wl.Kernel
 	if k == nil {
 		return
 	}
-	home, _ := topology.ParseNodeSet(wl.Home)
-	away := int64(0)
-	line := func(what string, mem []api.NodeKiB) string {
+	var lines []string
+	add := func(what string, mem []api.NodeKiB) {
 		total, parts := int64(0), []string{}
 		for _, m := range mem {
 			total += m.KiB
 			parts = append(parts, fmt.Sprintf("%s on node %d", cli.KiB(m.KiB), m.Node))
-			if what != "kernel stacks" && !home.Has(m.Node) {
-				away += m.KiB
-			}
 		}
-		if total == 0 {
-			return ""
-		}
-		return what + " " + strings.Join(parts, ", ")
-	}
-	var lines []string
-	all := []string{
-		line("page tables", k.PageTables),
-		line("second-level page tables", k.NestedTables),
-		line("kernel stacks", k.Stacks),
-	}
-	for _, text := range all {
-		if text != "" {
-			lines = append(lines, text)
+		if total > 0 {
+			lines = append(lines, what+" "+strings.Join(parts, ", "))
 		}
 	}
+	add("page tables", k.PageTables)
+	add("second-level page tables", k.NestedTables)
+	add("kernel stacks", k.Stacks)
 	if len(lines) == 0 {
 		return
 	}
 	fmt.Fprintf(w, "  kernel %s\n", strings.Join(lines, "; "))
+	home, _ := topology.ParseNodeSet(wl.Home)
+	away := int64(0)
+	for _, m := range slices.Concat(k.PageTables, k.NestedTables) {
+		if !home.Has(m.Node) {
+			away += m.KiB
+		}
+	}
 	if home.Empty() || away < leastAway {
 		return
 	}
@@ -335,10 +329,11 @@ func printKernel(w io.Writer, wl api.Workload) {
 	fmt.Fprintf(w, "         A restart at home allocates them there.\n")
 }
 
-// leastAway is the page tables off home, KiB, from which explain says what helps: those of 512 MiB in small pages.
+// leastAway is the amount of page tables off home, KiB, from which explain names a remedy: those of 512 MiB in
+// small pages.
 const leastAway = 1024
 
-// byType is the share of each type of memory, and whether the kernel demotes to it.
+// byType returns the share of each type of memory, and whether the kernel demotes to it.
 func byType(mem []api.TypeKiB) string {
 	total := int64(0)
 	for _, m := range mem {
@@ -346,26 +341,13 @@ func byType(mem []api.TypeKiB) string {
 	}
 	var parts []string
 	for _, m := range mem {
-		text := fmt.Sprintf("%s %.1f %%", TypeName(m.Type), 100*float64(m.KiB)/float64(max(1, total)))
+		text := fmt.Sprintf("%s %.1f %%", view.MemoryType(m.Type), 100*float64(m.KiB)/float64(max(1, total)))
 		if m.Demoted {
 			text += " (the kernel moves cold pages there; they count as local and stay)"
 		}
 		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", ")
-}
-
-// TypeName names a type of memory.
-func TypeName(of string) string {
-	switch of {
-	case string(topology.Special):
-		return "memory without CPUs"
-	case string(topology.TypePMEM):
-		return "persistent memory"
-	case string(topology.TypeGPU):
-		return "GPU memory"
-	}
-	return strings.ToUpper(of)
 }
 
 // printDistances names the source of each distance that was gone by.

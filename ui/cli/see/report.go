@@ -126,22 +126,13 @@ func reportOf(e *cli.Env, c *cobra.Command, from, to time.Time, name string, top
 	}
 	if collect.Empty() || !asked && collect.Unseen() {
 		if asked {
-			return r, nothingAt(c, e, from, to)
+			if err := cli.SocketAnswers(c, e); err != nil {
+				return r, err
+			}
 		}
 		return r, cli.No(errors.New(nothingRecorded(from, to)))
 	}
 	return collect.Done(name, top)
-}
-
-// nothingAt is the error of a report from the folder of a socket that the user names. Where no daemon
-// runs there, it names the socket.
-func nothingAt(c *cobra.Command, e *cli.Env, from, to time.Time) error {
-	d, err := cli.Dial(c, e)
-	if err != nil {
-		return err
-	}
-	d.Close()
-	return cli.No(errors.New(nothingRecorded(from, to)))
 }
 
 func nothingRecorded(from, to time.Time) string {

@@ -8,7 +8,7 @@ import (
 	"github.com/homenode/homenode/core/words"
 )
 
-// cachesLine says how many last-level caches a host has, and what the kernel does about them.
+// cachesLine returns the number of last-level caches, and the state of the kernel's cache-aware scheduling.
 func cachesLine(c *api.Caches) string {
 	return fmt.Sprintf("%d of up to %s; %s", c.Count, words.Count(c.CPUs, "CPU"), kernelOnCaches(c.Kernel))
 }
@@ -20,9 +20,9 @@ func kernelOnCaches(state topology.CacheAwareState) string {
 	case topology.CacheAwareOff:
 		return "cache-aware scheduling of the kernel is off"
 	case topology.CacheAwareBuiltIn:
-		return "cache-aware scheduling of the kernel is on unless switched off, which root can see"
+		return "cache-aware scheduling of the kernel is on unless a user switched it off (root can see it)"
 	case topology.CacheAwareNone:
 		return "the kernel has no cache-aware scheduling"
 	}
-	return "whether the kernel has cache-aware scheduling is not known"
+	return "cache-aware scheduling of the kernel: unknown"
 }

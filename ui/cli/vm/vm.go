@@ -192,7 +192,7 @@ func (v *vmHost) read(c *cobra.Command, e *cli.Env, change bool) (*existing, err
 		s.guests = append(s.guests, g)
 	}
 	if !v.elsewhere() {
-		if err := socketAnswers(c, e); err != nil {
+		if err := cli.SocketAnswers(c, e); err != nil {
 			return nil, err
 		}
 		if s.hypervisor, err = e.Libvirt.Connect(c.Context(), change); err != nil {
@@ -224,19 +224,6 @@ func (v *vmHost) read(c *cobra.Command, e *cli.Env, change bool) (*existing, err
 		return nil, errors.Join(cli.Usagef("--nvme: %w", err), s.close())
 	}
 	return s, nil
-}
-
-// socketAnswers fails where the user names a socket on which no daemon runs: the guests of libvirt
-// alone would not be the answer.
-func socketAnswers(c *cobra.Command, e *cli.Env) error {
-	if f := c.Flags().Lookup("socket"); f == nil || !f.Changed {
-		return nil
-	}
-	d, err := cli.Dial(c, e)
-	if err != nil {
-		return err
-	}
-	return d.Close()
 }
 
 // DaemonPlaced adds to a state what a running daemon has placed on this machine, and its partition,

@@ -27,21 +27,21 @@ const (
 
 // Concern decides which memory of workers moves, and remembers how it was before.
 type Concern struct {
-	// Before is what was measured of workloads before their workers were given nodes.
+	// Before has the measurements of workloads before their workers were given nodes.
 	Before map[workload.ID]Measure
 }
 
 // New returns the concern of a daemon that starts.
 func New() Concern { return Concern{Before: map[workload.ID]Measure{}} }
 
-// Measure is what is measured of the workers of a workload.
+// Measure is a measurement of the workers of a workload.
 type Measure struct {
 	Memory   float64         // share of their memory on the nodes of their GPUs, 0 to 1
 	Accesses float64         // share of the workload's accesses that are local, 0 to 1
 	From     workload.Source // what counted the accesses; "" where nothing does
 }
 
-// Bound is the concern with what it needs of others.
+// Bound is the concern with its inputs from other concerns.
 type Bound struct {
 	*Concern
 	// Workers returns the processes of a workload that each have GPUs of one node.
@@ -51,7 +51,7 @@ type Bound struct {
 	Pace int64
 }
 
-// MeasureOf returns what is measured of workers; false while no memory of theirs has been read.
+// MeasureOf measures workers; it returns false while no memory of them has been read.
 func MeasureOf(o *workload.Observation, workers []place.Worker) (m Measure, ok bool) {
 	var all, there topology.KiB
 	for _, w := range workers {
@@ -78,7 +78,7 @@ func memoryOf(o *workload.Observation, pid int) ([]workload.NodeMemory, bool) {
 	return o.PerProcess[k].Memory, true
 }
 
-// remember notes what is measured of workloads whose workers have not been given nodes yet.
+// remember stores measurements of workloads whose workers have not been given nodes yet.
 func (c Bound) remember(sc *concern.Scene) {
 	given := map[workload.ID]bool{}
 	for _, e := range threads.Divided(sc.Journal) {

@@ -28,17 +28,17 @@ const IdleLatency = 2
 // Performance is the governor and the energy preference of isolated CPUs.
 const Performance = "performance"
 
-// Concern decides what goes off isolated CPUs.
+// Concern decides which kernel work leaves isolated CPUs.
 type Concern struct {
 	Noise   hostprep.Noise
 	Heard   bool            // Noise was read
-	KeptIRQ map[string]bool // interrupts that the kernel lets nobody move, by path
+	KeptIRQ map[string]bool // interrupts that the kernel does not let move, by path
 }
 
 // New returns a concern that knows nothing yet.
 func New() Concern { return Concern{KeptIRQ: map[string]bool{}} }
 
-// Bound is the concern with what it needs of others.
+// Bound is the concern with its inputs from other concerns.
 type Bound struct {
 	*Concern
 	// Left reports whether interrupt N is another program's to move, or that of the concern of interrupts.

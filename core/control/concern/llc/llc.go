@@ -206,10 +206,10 @@ func (n *node) open(in topology.CacheSet) (cpus int) {
 	return cpus
 }
 
-// idle is the CPUs that idle on the node outside of some caches.
-func (n *node) idle(beside topology.CacheSet) (cpus float64) {
+// idle returns the idle CPUs of the node outside of some caches.
+func (n *node) idle(except topology.CacheSet) (cpus float64) {
 	for k := range n.caches {
-		if c := &n.caches[k]; !beside.Has(c.id) {
+		if c := &n.caches[k]; !except.Has(c.id) {
 			cpus += max(0, float64(c.open.Len())-c.busy)
 		}
 	}
@@ -336,8 +336,8 @@ func (t *turn) narrow(x *kept) {
 	}
 }
 
-// choose returns the caches that have room for so many CPUs, of which work keeps busy; none where that
-// takes the whole node. A choice that was reported stays while it has room.
+// choose returns the caches with room for need CPUs, of which the work keeps busy CPUs busy; none where that
+// takes the whole node. A reported choice stays while it has room.
 func (t *turn) choose(x *kept, need int, busy float64) topology.CacheSet {
 	var rooms, same []place.CacheRoom
 	for k := range x.node.caches {

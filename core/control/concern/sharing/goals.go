@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/share/goal"
@@ -15,7 +14,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// GoalsKey is where Learned is on disk.
+// GoalsKey is the key of Learned on disk.
 const GoalsKey = "goals"
 
 // Learned is what survives a restart of the daemon: the use at which goals held, by node and hour of the
@@ -24,13 +23,13 @@ type Learned struct {
 	Nodes map[topology.NodeID]NodeLearned `json:"nodes,omitempty"`
 }
 
-// NodeLearned is that of one node.
+// NodeLearned is the memory of one node.
 type NodeLearned struct {
 	Goals []goal.Past `json:"goals,omitempty"`
 	Hours map[int]int `json:"hours,omitempty"`
 }
 
-// Steering is what the latency goals led to.
+// Steering is the outcome of the latency goals of all nodes.
 type Steering struct {
 	Use   float64 // of all nodes with goals together, 0 to 1
 	Busy  float64 // share of their CPUs that was busy
@@ -39,17 +38,17 @@ type Steering struct {
 	Worst int            // index of the goal with the least slack; -1 when none is usable
 	Fell  bool           // some node falls back to the target
 	Next  words.Reason   // of the node with the worst goal
-	// Limits is how far resources other than cores are limited, percent: what some node needs.
+	// Limits has the percent left to batch work of resources other than cores: the least of all nodes.
 	Limits map[goal.Resource]int
 }
 
-// SteeredNode is what the goals of one node led to.
+// SteeredNode is the outcome of the goals of one node.
 type SteeredNode struct {
 	Node topology.NodeID
 	goal.Outcome
 }
 
-// Of returns what the goals of a node led to, or nil.
+// Of returns the outcome of the goals of a node, or nil.
 func (s *Steering) Of(node topology.NodeID) *SteeredNode {
 	if s == nil {
 		return nil
@@ -62,7 +61,7 @@ func (s *Steering) Of(node topology.NodeID) *SteeredNode {
 	return nil
 }
 
-// ToldGoal is where Told has what is wrong with the metrics of a workload, before its ID.
+// ToldGoal comes before the ID of a workload in the keys of Told for unusable metrics.
 const ToldGoal = "goal "
 
 // fewest is the share of its time that a workload runs on a node for its goals to count there.
@@ -89,7 +88,7 @@ func (t *turn) steer(in *share.Input) {
 		case !n.Known: // the first scan
 			t.Goals[n.ID] = was
 			continue
-		case len(was.Goals) == 0: // what an earlier daemon has learned
+		case len(was.Goals) == 0: // learned by an earlier daemon
 			earlier := t.Earlier.Nodes[n.ID]
 			was.Goals, was.Hours = earlier.Goals, earlier.Hours
 		}
@@ -97,7 +96,7 @@ func (t *turn) steer(in *share.Input) {
 		learned = learned || now.Hour != was.Hour
 		t.Goals[n.ID] = now
 		n.Target = out.Use
-		if goesBy(&out, n.Waiting) { // a goal says more than the time that it waits
+		if goesBy(&out, n.Waiting) { // its goal is better evidence than the time that it waits
 			n.Wait, n.Waiting = 0, ""
 		}
 		pool += g.Pool
@@ -117,7 +116,7 @@ func (t *turn) steer(in *share.Input) {
 	t.tellGoals(all)
 }
 
-// goesBy reports whether a workload has a goal that can be used.
+// goesBy reports whether a workload has a usable goal.
 func goesBy(out *goal.Outcome, id workload.ID) bool {
 	for i := range out.Goals {
 		if v := &out.Goals[i]; v.Workload == id && v.Why.None() {
@@ -141,19 +140,13 @@ func (t *turn) goalInput(in *share.Input, n *share.Node, goals []goal.Reading, o
 			}
 		}
 	}
-	for i := range in.Work {
-		for _, ran := range in.Work[i].RanOn {
-			if ran.Node == n.ID {
-				g.Batch += in.Work[i].Use * ran.Share
-			}
-		}
-	}
+	g.Batch = in.Used(n)
 	g.Busy = n.Online + n.System + g.Batch
 	g.Least = in.LeastOf(n)
 	return g
 }
 
-// add takes up what the goals of one node led to.
+// add adds the outcome of one node.
 func (s *Steering) add(node topology.NodeID, out goal.Outcome) {
 	s.Nodes = append(s.Nodes, SteeredNode{node, out})
 	s.Fell = s.Fell || out.Fell
@@ -200,7 +193,7 @@ func (t *turn) saveLearned() {
 	t.Save(GoalsKey, l)
 }
 
-// tellGoals writes into the history which metrics cannot be used, and when they can again.
+// tellGoals records in the history which metrics cannot be used, and when they can again.
 func (t *turn) tellGoals(out *Steering) {
 	told := map[workload.ID]bool{}
 	for i := range out.Goals {
@@ -219,12 +212,12 @@ func (t *turn) tellGoals(out *Steering) {
 	}
 }
 
-// readings returns the goals of the workloads that run, rising by ID, and where these ran.
+// readings returns the goals of running workloads, rising by ID, and the nodes that these ran on.
 func (t *turn) readings() (out []goal.Reading, on ran) {
 	on = ran{}
 	for _, x := range t.Subjects {
 		o := &x.Observation
-		if len(x.Spec.Goals) == 0 || t.Shared.Of(o.ID) != nil || t.isMine(x) {
+		if len(x.Spec.Goals) == 0 || t.Shared.Of(o.ID) != nil || slices.Contains(t.mine, x) {
 			continue
 		}
 		on[o.ID] = t.ranOn(o)
@@ -253,17 +246,7 @@ func (t *turn) readings() (out []goal.Reading, on ran) {
 	return goal.Sorted(out), on
 }
 
-// isMine reports whether a workload is batch work that is squeezed.
-func (t *turn) isMine(x *place.Subject) bool {
-	for _, m := range t.mine {
-		if m == x {
-			return true
-		}
-	}
-	return false
-}
-
-// waiting reads the share of time that a workload waits for a CPU, in percent.
+// waiting reads the percentage of time that a workload waits for a CPU.
 func (t *turn) waiting(r *goal.Reading, o *workload.Observation) {
 	r.Steady = true
 	if o.WaitedFrom == "" {
@@ -274,7 +257,7 @@ func (t *turn) waiting(r *goal.Reading, o *workload.Observation) {
 	r.Value = 100 * Waited(o)
 }
 
-// harm reads the signal of package share for harm, in parts of its limit.
+// harm reads package share's signal of harm as a part of its limit.
 func (t *turn) harm(r *goal.Reading, o *workload.Observation) {
 	r.Steady, r.Most = true, 1
 	for i := range t.Interference.Victims {
@@ -304,10 +287,10 @@ func (t *turn) canLimit() (out []goal.Resource) {
 	return out
 }
 
-// cacheStands reports whether batch work has its group of resctrl.
+// cacheStands reports whether the resctrl group of batch work exists.
 func (t *turn) cacheStands() bool { return t.Journal.Of(plan.CacheGroup, share.CacheGroup) != nil }
 
-// Limited returns the part of most that goals leave batch work of the caches and of memory bandwidth.
+// Limited returns the caches and memory bandwidth that goals leave batch work, at most those in most.
 func (v *View) Limited(most share.CacheLimit) share.CacheLimit {
 	if v.Steering == nil {
 		return most

@@ -48,7 +48,7 @@ type View struct {
 	Memory []workload.NodeMemory // that batch work may hold, rising by node; empty when that is not limited
 	// Interference is who hurts whom, as of the newest sample.
 	Interference share.Interference
-	// Steering is what the latency goals led to; nil where no workload has one.
+	// Steering is the outcome of the latency goals; nil where no workload has one.
 	Steering *Steering
 	// Watched is the important work beside batch work, as the observer calls it: it samples that more closely.
 	Watched map[workload.ID]bool
