@@ -102,6 +102,14 @@ type Query struct {
 func (q *Query) Read(ctx context.Context) (float64, bool, error) {
 	bounded, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	x, ok, err := q.read(bounded)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return 0, false, fmt.Errorf("%s did not answer in time", q.URL)
+	}
+	return x, ok, err
+}
+
+func (q *Query) read(bounded context.Context) (float64, bool, error) {
 	req, err := http.NewRequestWithContext(bounded, "GET", strings.TrimSuffix(q.URL, "/")+"/api/v1/query?query="+url.QueryEscape(q.Text), nil)
 	if err != nil {
 		return 0, false, err

@@ -2,11 +2,15 @@ package trial
 
 import (
 	"bytes"
+	"context"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/homenode/homenode/core/workload"
 )
@@ -51,5 +55,23 @@ func TestFileOfAService(t *testing.T) {
 	write([]byte("\n"+strings.Repeat("9000 \n", mostOfGoal/6)+"9000 \n"), os.O_APPEND) // the first that is read is a part of one
 	if value, ok, err := s.Read(t.Context()); value != 9000 || !ok || err != nil {
 		t.Errorf("a log that grew by more than is read: %v, %v, %v", value, ok, err)
+	}
+}
+
+// TestQueryWithoutEnd: what a server that begins an answer and does not end it leads to names the server.
+func TestQueryWithoutEnd(t *testing.T) {
+	end := make(chan bool)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write([]byte("{"))
+		w.(http.Flusher).Flush()
+		<-end
+	}))
+	defer server.Close()
+	defer close(end)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, _, err := (&Query{URL: server.URL, Text: "up"}).Read(ctx)
+	if want := server.URL + " did not answer in time"; err == nil || err.Error() != want {
+		t.Errorf("%v; want %s", err, want)
 	}
 }
