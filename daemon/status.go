@@ -160,12 +160,33 @@ func (v *View) because(d plan.Decision) plan.Decision {
 	if d.Outcome != plan.Kept || !ok {
 		return d
 	}
-	d.Reasons = slices.Clone(d.Reasons)
-	for _, r := range old.Reasons {
-		d.Reasons = append(d.Reasons, words.Because(words.WhenChosen, r.String()))
-	}
+	d.Reasons = withChosen(d.Reasons, old.Reasons)
 	d.Candidates = old.Candidates
 	return d
+}
+
+// withChosen is the reasons of a decision, and after them those of the time when its home was chosen.
+func withChosen(now, chosen []words.Reason) []words.Reason {
+	now = slices.Clone(now)
+	for _, r := range chosen {
+		if !anew[r.Code] {
+			now = append(now, words.Because(words.WhenChosen, r.String()))
+		}
+	}
+	return now
+}
+
+// anew has the sentences that concerns add to a decision at each scan: only those of the newest scan hold.
+var anew = map[words.Code]bool{
+	words.CacheKept:     true,
+	words.CacheChosen:   true,
+	words.CacheWould:    true,
+	words.CacheWidened:  true,
+	words.CacheNodeBusy: true,
+	words.CacheSoon:     true,
+	words.CacheBursts:   true,
+	words.CacheKernel:   true,
+	words.CacheNoRoom:   true,
 }
 
 // withThreads is reasons, and how many threads of a workload are kept on each node where homenode

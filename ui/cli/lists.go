@@ -21,12 +21,14 @@ type ShortLists struct{ W io.Writer }
 
 // Write implements io.Writer.
 func (s ShortLists) Write(text []byte) (int, error) {
-	short := longList.ReplaceAllStringFunc(string(text), shortList)
-	if _, err := io.WriteString(s.W, short); err != nil {
+	if _, err := io.WriteString(s.W, Shortened(string(text))); err != nil {
 		return 0, err
 	}
 	return len(text), nil
 }
+
+// Shortened returns a text with its long CPU lists shortened.
+func Shortened(text string) string { return longList.ReplaceAllStringFunc(text, shortList) }
 
 // shortList returns the first ranges of a CPU list and the number of its CPUs.
 func shortList(list string) string {

@@ -11,6 +11,10 @@ import (
 // anyNumber matches the numbers of a file without a pattern.
 var anyNumber = regexp.MustCompile(`[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?`)
 
+// mostOfGoal bounds what is read of a file at once, bytes. The user of a service can fill it with numbers, for each
+// of which a match takes some 100 bytes and a microsecond.
+const mostOfGoal = 256 << 10
+
 // OfGoal returns the source of a goal of the operator's configuration; nil for a goal that the kernel's own
 // counters decide. A pod or a user can never set a command, a file or a query. Queries go to the Prometheus at
 // url.
@@ -23,7 +27,7 @@ func OfGoal(g *workload.Goal, url string) Source {
 		if g.Match != "" {
 			pattern = regexp.MustCompile(g.Match) // the configuration was checked
 		}
-		return &File{Path: g.Text, Pattern: pattern}
+		return &File{Path: g.Text, Pattern: pattern, Most: mostOfGoal}
 	case workload.FromQuery:
 		return seconds{&Query{URL: url, Text: g.Text}, g.Unit}
 	}

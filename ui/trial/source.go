@@ -102,6 +102,14 @@ type Query struct {
 func (q *Query) Read(ctx context.Context) (float64, bool, error) {
 	bounded, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
+	x, ok, err := q.read(bounded)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return 0, false, fmt.Errorf("%s did not answer in time", q.URL)
+	}
+	return x, ok, err
+}
+
+func (q *Query) read(bounded context.Context) (float64, bool, error) {
 	req, err := http.NewRequestWithContext(bounded, "GET", strings.TrimSuffix(q.URL, "/")+"/api/v1/query?query="+url.QueryEscape(q.Text), nil)
 	if err != nil {
 		return 0, false, err
@@ -161,6 +169,7 @@ func (q *Query) Read(ctx context.Context) (float64, bool, error) {
 type File struct {
 	Path    string
 	Pattern *regexp.Regexp // its first group, or all of it, is the number
+	Most    int64          // newest bytes that are read at once; mostOfLog when 0
 
 	seen  bool
 	size  int64
@@ -171,9 +180,9 @@ type File struct {
 // mostOfLog bounds what is read of a log at once.
 const mostOfLog = 16 << 20
 
-// Read reads what is new.
+// Read reads what is new. It opens a pipe without waiting for a writer, for another user may have put one there.
 func (f *File) Read(context.Context) (float64, bool, error) {
-	in, err := os.Open(f.Path)
+	in, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return 0, false, err
 	}
@@ -196,10 +205,17 @@ func (f *File) Read(context.Context) (float64, bool, error) {
 	if same {
 		return 0, false, nil
 	}
-	from = max(from, info.Size()-mostOfLog)
+	least := info.Size() - cmp.Or(f.Most, mostOfLog)
+	cut := from < least
+	from = max(from, least)
 	text, err := io.ReadAll(io.NewSectionReader(in, from, info.Size()-from))
 	if err != nil {
 		return 0, false, err
+	}
+	if cut { // its first line is a part of one
+		part := bytes.IndexByte(text, '\n') + 1
+		text = text[part:]
+		from += int64(part)
 	}
 	if grew { // a line that is being written is read when it is whole
 		whole := bytes.LastIndexByte(text, '\n') + 1

@@ -93,7 +93,7 @@ func (m *Model) header() string {
 	add := func(part string) { parts = append(parts, part) }
 	if m.have {
 		if now, then := s.Locality(); s.OneNode() && s.Settled() {
-			add(m.paint(green, strings.TrimSuffix(s.OneNodeSays().String(), ".")))
+			add(m.paint(green, strings.TrimSuffix(words.Because(words.SingleNode).String(), ".")))
 		} else if now != nil {
 			part := m.paint(bold, fmt.Sprintf("%.0f %% local", 100**now))
 			if *then-*now >= 0.005 && (m.o.Link == "" || m.width >= 100) {

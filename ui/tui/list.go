@@ -24,6 +24,24 @@ func plainText(text func(w *api.Workload) string) func(w *api.Workload) (string,
 	return func(w *api.Workload) (string, string) { return text(w), "" }
 }
 
+// homeColumn is the home of a workload, as wide as the longest that names caches. Screens narrower than
+// 80 columns have no room for caches: a node says more than a part of both.
+func (m *Model) homeColumn(width int) column {
+	const least, most = 5, 16
+	c := column{"HOME", least, 0, false, plainText(func(w *api.Workload) string { return dash(w.Home) })}
+	if width < 80 {
+		return c
+	}
+	c.text = plainText(func(w *api.Workload) string { return dash(words.Home(w.Home, w.Caches)) })
+	for i := range m.status.Workloads {
+		w := &m.status.Workloads[i]
+		if w.Caches != "" {
+			c.width = min(most, max(c.width, len(words.Home(w.Home, w.Caches))))
+		}
+	}
+	return c
+}
+
 // workloadColumns is what is told of each workload on a screen so wide, how wide its name may be before
 // that, and what is between two.
 func (m *Model) workloadColumns(width int) (all []column, name, gap int) {
@@ -35,7 +53,7 @@ func (m *Model) workloadColumns(width int) (all []column, name, gap int) {
 	all = []column{
 		{"CLASS", 9, 94, false, plainText(func(w *api.Workload) string { return string(w.Class) })},
 		{"TIER", 13, 110, false, plainText(func(w *api.Workload) string { return dash(string(w.Tier)) })},
-		{"HOME", 5, 0, false, plainText(func(w *api.Workload) string { return dash(words.Home(w.Home, w.Caches)) })},
+		m.homeColumn(width),
 		{"vCPUs", 5, 110, true, plainText(func(w *api.Workload) string { return fmt.Sprint(w.CPUs) })},
 		{"CPU", 5, 60, true, plainText(func(w *api.Workload) string { return fmt.Sprintf("%.2f", w.CPUUse) })},
 		{"MEMORY", 8, 64, true, plainText(func(w *api.Workload) string { return memory(w.MemoryKiB) })},

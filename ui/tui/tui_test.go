@@ -119,6 +119,37 @@ func TestLinkOnOneNode(t *testing.T) {
 	}
 }
 
+// TestCachesAt80: where homes are caches of a node, each cache is told in full, and so is the link of the first line.
+func TestCachesAt80(t *testing.T) {
+	o := options()
+	o.Colour, o.Title, o.Link = false, "homenode demo", "http://127.0.0.1:36713/"
+	s := made(1)
+	s.Caches = &api.Caches{Count: 4, CPUs: 6}
+	s.Workloads = s.Workloads[:2]
+	for i := range s.Workloads {
+		s.Workloads[i].State, s.Workloads[i].Move = api.StateAtHome, nil
+	}
+	s.Workloads[0].Caches, s.Workloads[1].Caches = "3", "12-13"
+	for _, width := range []int{80, 100, 140} {
+		m := New(o, width, 24)
+		m.Take(Seen{Status: s, At: moment})
+		head, rest, _ := strings.Cut(m.Frame(), "\n")
+		if !strings.Contains(head, o.Link) || strings.Contains(head, "…") {
+			t.Errorf("%d columns: first line: %q", width, head)
+		}
+		for _, want := range []string{"0, cache 3 ", "0, caches 12-13 "} {
+			if !strings.Contains(rest, want) {
+				t.Errorf("%d columns: no %q in\n%s", width, want, rest)
+			}
+		}
+	}
+	m := New(o, 50, 24) // too narrow for caches
+	m.Take(Seen{Status: s, At: moment})
+	if frame := m.Frame(); strings.Contains(frame, "0, c") {
+		t.Errorf("50 columns: a part of a cache in\n%s", frame)
+	}
+}
+
 // TestStoryKeys: a key starts a story, and what the one before left on the screen goes.
 func TestStoryKeys(t *testing.T) {
 	chosen := -1

@@ -43,3 +43,24 @@ func TestTiersInText(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestMemoryWithoutCPUsDoesNotWrap: what is said of memory without CPUs goes below where it is too long for its row,
+// and says nothing about the rows of nodes with CPUs.
+func TestMemoryWithoutCPUsDoesNotWrap(t *testing.T) {
+	h := plantest.Draw("0 0-3 94G 10 21 17 28\n1 4-7 94G 21 10 17 28\n2 8-11 94G 21 21 10 17\n107 - 742G 17 17 28 10 type=pmem")
+	h.Nodes[3].Evidence = []string{"dax0.0 is on the NVDIMM bus ndbus0"}
+	for i := range h.Nodes {
+		h.Nodes[i].Free = h.Nodes[i].Memory - (1<<20 + 512<<10)
+	}
+	var b strings.Builder
+	TopologyText(&b, Paint{}, h)
+	for _, want := range []string{
+		"free   L3  0-3\n",
+		"742 GiB free\n  no CPUs, persistent memory, nearest 0-1\n",
+		"\nMemory without CPUs\nnode107  persistent memory: dax0.0",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+}

@@ -272,11 +272,13 @@ func (d *drawing) node(p *part, before, indent string) {
 		pad := max(0, d.memoryWidth-ansi.StringWidth(d.memory(n)))
 		same := text + strings.Repeat(" ", pad) + "  " + lines[0].title + "  "
 		alone := len(lines) == 1 && len(others) == 0
-		if alone && ansi.StringWidth(same+strings.Join(lines[0].words, " ")) > textWidth {
+		same = strings.TrimRight(same+strings.Join(lines[0].words, " "), " ")
+		fits := ansi.StringWidth(same) <= textWidth
+		if alone && !fits && !n.CPUs.Empty() {
 			d.oneLine = false
 		}
-		if alone && (d.oneLine || n.CPUs.Empty()) {
-			text, lines = same+strings.Join(lines[0].words, " "), nil
+		if alone && fits && (d.oneLine || n.CPUs.Empty()) {
+			text, lines = same, nil
 		}
 	}
 	d.line(text)

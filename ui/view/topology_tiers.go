@@ -31,21 +31,21 @@ func MemoryType(of string) string {
 
 // tiers prints the evidence for the type of each memory without CPUs, and what the kernel does with its tiers.
 func (d *drawing) tiers() {
-	titled := false
+	headed := false
 	for i := range d.host.Nodes {
 		n := &d.host.Nodes[i]
 		if len(n.Evidence) == 0 {
 			continue
 		}
-		if !titled {
-			d.heading("memory without CPUs", "")
-			titled = true
+		if !headed {
+			d.heading("Memory without CPUs", "")
+			headed = true
 		}
 		name := cmp.Or(MemoryType(string(n.Type)), "unknown")
-		d.wrapped(fmt.Sprintf("  %s  %s: ", nodeName(n.ID), name), strings.Fields(strings.Join(n.Evidence, "; ")), " ")
+		d.wrapped(fmt.Sprintf("%-*s%s: ", d.nameWidth, nodeName(n.ID), name), strings.Fields(strings.Join(n.Evidence, "; ")), " ")
 	}
 	if !d.host.GPUNodes().Empty() {
-		d.line("  Only a workload that names its node gets memory of a GPU.")
+		d.line("Only a workload that names its node gets memory of a GPU.")
 	}
 	d.interleave()
 	t := &d.host.Tiering
@@ -90,6 +90,6 @@ func (d *drawing) interleave() {
 		text := fmt.Sprintf("weights %s reach %.0f %% of the bandwidth of all (%s). Write them to "+
 			"/sys/kernel/mm/mempolicy/weighted_interleave/nodeN; `homenode run -w %s` uses them.",
 			strings.Join(parts, ", "), 100*reached, source, nodes)
-		d.wrapped(fmt.Sprintf("  interleaved from %s: ", nodeName(d.host.Nodes[i].ID)), strings.Fields(text), " ")
+		d.wrapped(fmt.Sprintf("interleaved from %s: ", nodeName(d.host.Nodes[i].ID)), strings.Fields(text), " ")
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/share/goal"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/view"
 )
@@ -23,7 +25,7 @@ func writeGoals(w io.Writer, p view.Paint, s *api.Sharing, how string) {
 	if decides {
 		by = "by latency goals"
 	}
-	line := fmt.Sprintf("sharing is on: %s %% used, up to %.0f %% %s%s", busy, 100**s.Use, by, how)
+	line := fmt.Sprintf("sharing is on: %s %% used, up to %.0f %%%s %s%s%s", busy, 100**s.Use, useRange(s.Nodes), by, whereGoals(s), how)
 	for i := range s.Goals {
 		if g := &s.Goals[i]; g.Limits {
 			line += fmt.Sprintf("; %s %s", g.ID, g.Text())
@@ -43,16 +45,46 @@ func writeGoals(w io.Writer, p view.Paint, s *api.Sharing, how string) {
 		t.Row(string(g.ID), g.Metric, now, workload.WithUnit(g.Most, g.Unit), left, goalState(p, g))
 	}
 	t.Print(w, p)
+	for i := range s.Goals {
+		if g := &s.Goals[i]; g.Why != "" {
+			fmt.Fprintf(w, "%s, %s, is %s: %s\n", g.ID, g.Metric, p.Warn(g.State), g.Why)
+		}
+	}
 	fmt.Fprintln(w)
 }
 
+// useRange is the least and the highest use of the nodes with goals, where these differ.
+func useRange(nodes []api.ShareNode) string {
+	least, most := 1.0, 0.0
+	for i := range nodes {
+		if use := nodes[i].Use; use != nil {
+			least, most = min(least, *use), max(most, *use)
+		}
+	}
+	from, to := fmt.Sprintf("%.0f", 100*least), fmt.Sprintf("%.0f", 100*most)
+	if most < least || from == to {
+		return ""
+	}
+	return fmt.Sprintf(" (%s to %s %% by node)", from, to)
+}
+
+// whereGoals names the nodes with goals, where the target holds on others.
+func whereGoals(s *api.Sharing) string {
+	with := topology.NodeSet{}
+	for i := range s.Nodes {
+		if s.Nodes[i].Use != nil {
+			with.Add(s.Nodes[i].Node)
+		}
+	}
+	if with.Empty() || with.Len() == len(s.Nodes) {
+		return ""
+	}
+	return fmt.Sprintf(" on %s, %.0f %% elsewhere", words.Nodes(with), 100*s.Target)
+}
+
 func goalState(p view.Paint, g *api.ShareGoal) string {
-	state := g.State
-	if g.Why != "" {
-		state += ": " + g.Why
-	}
 	if g.State == goal.Fine || g.State == goal.Near {
-		return state
+		return g.State
 	}
-	return p.Warn(state)
+	return p.Warn(g.State)
 }

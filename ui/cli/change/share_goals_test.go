@@ -31,3 +31,33 @@ func TestShareStatusOfGoals(t *testing.T) {
 		}
 	}
 }
+
+// TestShareStatusOfGoalsByNode: the use counts on the nodes with goals, each has its own, and what is wrong with a
+// metric does not push the names of its workload and of the others out of a table of 80 columns.
+func TestShareStatusOfGoalsByNode(t *testing.T) {
+	use, low, high, busy, value, slack := 0.37, 0.1, 0.64, 0.4, 0.0, 1.0
+	s := api.Sharing{On: true, Mode: "enforce", Target: 0.65, Use: &use, Busy: &busy, Next: "The use stays.",
+		Nodes: []api.ShareNode{{Node: 0}, {Node: 3, Use: &low}, {Node: 6, Use: &high}},
+		Goals: []api.ShareGoal{
+			{ID: "/system.slice/elasticsearch-2.service", Metric: "p99 of searches", Unit: "ms", Most: 5, State: "unread", Why: "Its metric cannot be read: no answer within 8s."},
+			{ID: "/system.slice/redis.service", Metric: "kernel", Unit: "%", Value: &value, Most: 5, Slack: &slack, State: "held", Limits: true},
+		}}
+	var out strings.Builder
+	writeSharing(&out, view.Paint{Width: 80}, s)
+	for _, want := range []string{
+		"up to 37 % (10 to 64 % by node) by latency goals on nodes 3,6, 65 % elsewhere; /system.slice/redis.service kernel 0 of 5 %\n",
+		"/system.slice/elasticsearch-2.service  p99 of searches ",
+		"/system.slice/redis.service            kernel ",
+		"/system.slice/elasticsearch-2.service, p99 of searches, is unread: Its metric cannot be read: no answer within 8s.\n",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s\nwant %q", out.String(), want)
+		}
+	}
+	s.Nodes = s.Nodes[1:2] // every node has goals, with one use
+	out.Reset()
+	writeSharing(&out, view.Paint{Width: 80}, s)
+	if want := "up to 37 % by latency goals; /system"; !strings.Contains(out.String(), want) {
+		t.Errorf("%s\nwant %q", out.String(), want)
+	}
+}

@@ -166,7 +166,11 @@ func (o *runFlags) run(c *cobra.Command, e *cli.Env, args []string) error {
 	if why != "" && o.at.strict {
 		return cli.Forbiddenf("--strict: %s", why)
 	}
-	for _, line := range []string{line, why} {
+	goal := o.goalless(home)
+	if goal != "" && o.at.strict {
+		return cli.Forbiddenf("--strict: %s", goal)
+	}
+	for _, line := range []string{line, why, goal} {
 		if line != "" && !o.quiet {
 			fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(line))
 		}
@@ -190,8 +194,16 @@ func (o *runFlags) run(c *cobra.Command, e *cli.Env, args []string) error {
 }
 
 // sloUsage is the help of --slo.
-const sloUsage = "`GOAL` that batch work must not make it miss: most=5% of the time that it waits for a CPU, " +
-	"or of=baseline; window=30s after it if wanted"
+const sloUsage = "latency `GOAL` that batch work gives way for: most=5% is the time that it may wait for a CPU, " +
+	"of=baseline what is usual for it; ,window=30s may follow; needs root and a daemon"
+
+// goalless says that a latency goal has no effect, where no daemon took the command.
+func (o *runFlags) goalless(home api.Home) string {
+	if o.want.SLO == "" || home.Ledger {
+		return ""
+	}
+	return "--slo has no effect: only a daemon makes batch work give way, and none has taken this command"
+}
 
 func Fill(want *api.Want, class, tier, memory, command string) (err error) {
 	if want.SLO != "" {

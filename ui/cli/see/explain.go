@@ -57,11 +57,11 @@ its interrupts go.`,
 			if text := through(args[0], x); text != "" {
 				fmt.Fprintln(e.Stdout, text)
 			}
-			out := e.Stdout
-			if !all {
-				out = cli.ShortLists{W: e.Stdout}
+			if all {
+				printExplanation(e.Stdout, e.Paint(), x, most)
+			} else {
+				printShortened(e.Stdout, e.Paint(), x, most)
 			}
-			printExplanation(out, e.Paint(), x, most)
 			return nil
 		},
 	}
@@ -109,6 +109,16 @@ func printDevice(w io.Writer, p view.Paint, d *api.DeviceDetail) {
 		users = append(users, fmt.Sprintf("%s, %s: %s", u.Workload, home, u.How))
 	}
 	Section(w, p, "used by", users)
+}
+
+// printShortened is printExplanation with shortened CPU lists. Events come folded, so their lists are
+// shortened before.
+func printShortened(w io.Writer, p view.Paint, x api.Explanation, candidates int) {
+	x.Events = slices.Clone(x.Events)
+	for i := range x.Events {
+		x.Events[i].Text = cli.Shortened(x.Events[i].Text)
+	}
+	printExplanation(cli.ShortLists{W: w}, p, x, candidates)
 }
 
 func printExplanation(w io.Writer, p view.Paint, x api.Explanation, candidates int) {

@@ -13,6 +13,7 @@ import (
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/view"
 )
 
 func explained(x api.Explanation) []string {
@@ -127,5 +128,18 @@ func TestExplainHeld(t *testing.T) {
 	x.Workload.State = api.StateAtHome
 	if got := strings.Join(explained(x), "\n"); strings.Contains(got, "Undone") {
 		t.Error(got)
+	}
+}
+
+// TestExplainShortensListsOfEvents: a list that a terminal folds is shortened once, as a whole.
+func TestExplainShortensListsOfEvents(t *testing.T) {
+	const list = "7-11,21-23,30-35,43-47,55-59,67-71,80-83,92-95,103-107,117-119,126-131,139-143"
+	x := api.Explanation{Events: []plan.Event{{Kind: plan.EventStep, Text: "set-cpus: 0-191 → " + list + ". Batch work runs there."}}}
+	var out bytes.Buffer
+	printShortened(&out, view.Paint{Width: 80}, x, 8)
+	got := strings.Join(strings.Fields(out.String()), " ")
+	want := "set-cpus: 0-191 → 7-11,21-23,30-35,… (56 CPUs). Batch work runs there."
+	if !strings.HasSuffix(got, want) {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
