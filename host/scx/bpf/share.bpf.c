@@ -155,12 +155,18 @@ APART int tally(u64 word, s64 n)
 	return 0;
 }
 
-/* rouse has an idle CPU look for work, if it is not about to. */
+/*
+ * rouse has an idle CPU look for work, and returns whether it was not about to. One that was is kicked all the
+ * same: it may look before the kernel has queued the task that it is kicked for, and the kernel sends the kick
+ * (scx_bpf_kick_cpu, by irq_work) once that has happened. While the CPU has not looked, a second kick costs nothing.
+ */
 INLINE int rouse(u32 cpu, struct cpu_now *c)
 {
-	if (__sync_lock_test_and_set(&c->roused, 1))
-		return 0;
+	u32 before = __sync_lock_test_and_set(&c->roused, 1);
+
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	if (before)
+		return 0;
 	count(KICK_IDLE);
 	return 1;
 }
@@ -436,7 +442,7 @@ APART int wake_in(u32 first, u32 n, u64 allowed_nodes)
 			continue;
 		if (allowed_nodes && !(allowed_nodes >> (place->node & 63) & 1))
 			continue;
-		if (c->roused || refused(cpu) != ALLOWED || !rouse(cpu, c))
+		if (refused(cpu) != ALLOWED || !rouse(cpu, c))
 			continue;
 		found = 1;
 		break;
