@@ -119,7 +119,7 @@ func TestLinkOnOneNode(t *testing.T) {
 	}
 }
 
-// TestCachesAt80: where homes are caches of a node, each cache is told in full, and so is the link of the first line.
+// TestCachesAt80: where homes are caches of a node, each cache is printed in full, and so is the link of the first line.
 func TestCachesAt80(t *testing.T) {
 	o := options()
 	o.Colour, o.Title, o.Link = false, "homenode demo", "http://127.0.0.1:36713/"
