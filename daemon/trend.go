@@ -88,7 +88,7 @@ func (t *Trend) Look(v *control.View) *api.Trend {
 	return t.now
 }
 
-// leastSlack returns the slack of the latency goal with the least of it; nil without a usable goal.
+// leastSlack returns the slack of the tightest latency goal; nil without a usable goal.
 func leastSlack(v *control.View) *float64 {
 	g := v.Sharing.Steering
 	if g == nil || g.Worst < 0 {

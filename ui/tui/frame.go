@@ -29,7 +29,8 @@ func (m *Model) lines() []string {
 	case m.height > 0 && (m.width < leastWidth || m.height < leastHeight):
 		return []string{fmt.Sprintf("%d×%d is too small;", m.width, m.height), fmt.Sprintf("top needs %d×%d.", leastWidth, leastHeight), "q ends it."}
 	case m.height == 0:
-		return slices.Concat([]string{m.header()}, m.since(), m.nodes(), m.pressure(), m.goals(), m.moves(0), m.table(0), m.decisions(10))
+		head := slices.Concat([]string{m.header()}, m.since(), m.nodes(), m.pressure(), m.goals())
+		return slices.Concat(head, m.moves(0), m.table(0), m.decisions(10))
 	}
 	head, foot := []string{m.header()}, m.footer()
 	if m.have && m.width >= wantWidth && m.height >= wantHeight {

@@ -657,7 +657,12 @@ func TestGoals(t *testing.T) {
 		state  string
 		value  float64
 		metric string
-	}{{80, "held", 1.4, "p99"}, {120, "near", 1.95, "p99 of the slowest of all requests"}, {80, "missed", 2.5, "p99"}, {80, "stale", 1, "p99"}} {
+	}{
+		{80, "held", 1.4, "p99"},
+		{120, "near", 1.95, "p99 of the slowest of all requests"},
+		{80, "missed", 2.5, "p99"},
+		{80, "stale", 1, "p99"},
+	} {
 		s := made(2)
 		slack := (2 - x.value) / 2
 		g := api.ShareGoal{ID: s.Workloads[0].ID, Metric: x.metric, Unit: "ms", Value: &x.value, Most: 2, State: x.state}
@@ -665,7 +670,8 @@ func TestGoals(t *testing.T) {
 			g.Limits, g.Slack = true, &slack
 		}
 		s.Sharing = &api.Sharing{On: true, Use: point(0.72), Goals: []api.ShareGoal{g}}
-		s.Trend = &api.Trend{StepS: 5, Local: []*float64{nil, nil, nil, nil}, Slack: []*float64{nil, point(0.9), point(-0.2), g.Slack}}
+		s.Trend = &api.Trend{StepS: 5, Local: make([]*float64, 4)}
+		s.Trend.Slack = []*float64{nil, point(0.9), point(-0.2), g.Slack}
 		o := options()
 		m := New(o, x.width, 24)
 		m.Take(Seen{Status: s, At: moment})

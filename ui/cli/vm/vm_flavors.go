@@ -29,7 +29,7 @@ type flavorJSON struct {
 	ExactNodes int                `json:"exact_nodes,omitempty"`            // nodes that a guest is on; absent: as many as it takes
 	OnlyNodes  topology.NodeSet   `json:"only_nodes,omitzero"`              // nodes that it may use, also when it moves; absent: any
 	Realtime   guest.VCPUs        `json:"realtime,omitzero"`                // vCPUs that run under SCHED_FIFO; absent: none
-	SLO        string             `json:"slo,omitempty"`                    // latency goal, as in most=5%,window=30s; absent: none
+	SLO        string             `json:"slo,omitempty"`                    // latency goal (most=5%,window=30s); absent: none
 	Importance int                `json:"importance"`                       // importance, 0 to 100
 	Emulator   guest.Emulator     `json:"emulator"`                         // where QEMU's own threads run
 	IOThreads  int                `json:"iothreads"`                        // number of IOThreads
