@@ -39,6 +39,8 @@ func main() {
 		fail(inTree(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "in-netns":
 		fail(inNetns(os.Args[2:]))
+	case len(os.Args) == 4 && os.Args[1] == "ask-memcached":
+		fail(askMemcached(os.Args[2], os.Args[3]))
 	case len(os.Args) == 2 && os.Args[1] == "hungry":
 		fail(hungry())
 	case len(os.Args) == 3 && os.Args[1] == "holder":

@@ -150,6 +150,7 @@ var judges = map[string]func(*tally, counts) (string, error){
 	"bottle.interleaved-served":  judgeHarmless("interleaved"),
 	"bottle.two-served":          judgeServed("two", servedEnough),
 	"bottle.database-served":     judgeServed("database", servedEnough),
+	"bottle.services-served":     judgeServed("services", servedEnough),
 	"bottle.pods-served":         judgeServed("pods", servedEnough),
 	"bottle.wide-served":         judgeServed("wide", wideServed),
 }
