@@ -141,6 +141,8 @@ var judges = map[string]func(*tally, counts) (string, error){
 	"homenode.alert":      judgeAlert,
 	"share.table":         judgeShare,
 
+	"same.stored": judgeSame,
+
 	"bottle.ten-served":          judgeServed("ten", servedEnough),
 	"bottle.six-guests-served":   judgeServed("six-guests", servedEnough),
 	"bottle.eight-guests-served": judgeServed("eight-guests", servedEnough),
