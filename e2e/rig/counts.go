@@ -121,7 +121,7 @@ func (g *guest) judge(t *tally) {
 		g.report.sharing(t.sharing)
 	}
 	g.report.bottled(g, t.bottles)
-	if len(c) > 0 && len(t.bottles) == 0 {
+	if len(c) > 0 && len(t.bottles) == 0 && len(t.walkers) > 0 {
 		counted := localityTable(t, c)
 		counted.whole = !slices.ContainsFunc(t.expected, func(e suite.Test) bool { return e.OnHost && t.results[e.Name].Outcome != suite.OK })
 		g.report.counted(g.shape, counted)

@@ -18,7 +18,7 @@ import (
 const (
 	cpus    = 4
 	threads = 4
-	heap    = 16 << 20 // bytes, four times what both caches hold
+	heap    = 16 << 20 // bytes, 32 times what both caches hold
 	unit    = 2 << 20  // of the addresses that marks carry
 	piece   = 64 << 10 // bytes that a thread visits at a time
 	line    = 64       // bytes between two visits
