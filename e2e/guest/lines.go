@@ -39,22 +39,23 @@ type exchange struct {
 }
 
 // togetherWork is three pairs, a pod of three processes, and a guest: a VMM with two vCPU threads and an
-// emulator thread, and a helper process. 13 threads that are busy four ninths of the time.
+// emulator thread, and a helper process. 13 threads that are busy three fifths of the time.
 func togetherWork() []exchange {
 	var all []exchange
 	for i := range 3 {
-		all = append(all, exchange{fmt.Sprintf("pair%d", i), "process pairs", []int{1, 1}, "8ms", "10ms"})
+		all = append(all, exchange{fmt.Sprintf("pair%d", i), "process pairs", []int{1, 1}, "9ms", "6ms"})
 	}
 	return append(all,
-		exchange{"pod", "a pod of three processes", []int{1, 1, 1}, "8ms", "10ms"},
-		exchange{"guest", "a guest with its helper", []int{3, 1}, "8ms", "10ms"})
+		exchange{"pod", "a pod of three processes", []int{1, 1, 1}, "9ms", "6ms"},
+		exchange{"guest", "a guest with its helper", []int{3, 1}, "9ms", "6ms"})
 }
 
-// sixServices are six services of two processes and three threads each, for four caches of 4 CPUs.
+// sixServices are six services of two processes and three threads each, busy two fifths of the time, for four caches of
+// 4 CPUs.
 func sixServices() []exchange {
 	var all []exchange
 	for i := range 6 {
-		all = append(all, exchange{fmt.Sprintf("service%d", i), "six services", []int{2, 1}, "6ms", "12ms"})
+		all = append(all, exchange{fmt.Sprintf("service%d", i), "six services", []int{2, 1}, "8ms", "12ms"})
 	}
 	return all
 }
@@ -92,7 +93,7 @@ func (t *T) lineArm(arm int, random *rand.Rand) {
 	freshState()
 	var d *daemon
 	if managed {
-		d = t.startDaemon(daemonOptions{mode: "enforce", memory: "1MiB", extra: "caches: place\n"})
+		d = t.startDaemon(daemonOptions{mode: "enforce", extra: "caches: place\n"})
 	}
 	for scene, work := range [][]exchange{togetherWork(), sixServices()} {
 		all := t.startExchanges(work, random)

@@ -255,7 +255,7 @@ const linesNote = `
 - *left to*: the kernel alone or Homenode (` + "`caches: place`" + `), each with the kernel's cache-aware scheduling (` + "`llc_balancing`" + `) off and on. The seed decides the order of the four, and the order and distance in which work starts.
 - *process pairs*: three pairs of processes with one thread each. *A pod*: three processes of one thread. *A guest*: a process with two vCPU threads and an emulator thread, and a helper process; no virtual machine runs in it.
   These five run at once, 13 threads on 16 CPUs. *Six services*: two processes and three threads each, 18 threads on 16 CPUs and four caches.
-- All threads of a workload read and write the 1,024 lines that its processes share, for 6 or 8 ms of CPU time, then sleep for 12 or 10 ms. Nothing wakes them but the clock: the kernel sees no partners.
+- All threads of a workload read and write the 1,024 lines that its processes share, for 9 ms of CPU time (services 8 ms), then sleep for 6 ms (services 12 ms). Nothing wakes them but the clock: the kernel sees no partners.
 - *lines*: while counted, for 4 s, after 65 s. *run-queue wait*: of all threads of the work, by ` + "`schedstat`" + `, over 15 s in which nothing is counted.
 - *longest overfull cache*: the longest time in these 15 s in which a cache had more runnable threads than CPUs at each look (every 0.15 s), while another had fewer; of the whole scene.
 `
