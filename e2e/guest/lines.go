@@ -18,11 +18,13 @@ import (
 func init() { tests["caches.lines"] = cachesLines }
 
 const (
-	// lineWarm is how long work runs under an arm before it is watched: Homenode keeps work that it finds
-	// running in few caches after 30 s of calm (core/control/concern/llc).
-	lineWarm = 50 * time.Second
+	// lineWarm is how long work runs under the kernel alone before it is watched.
+	lineWarm = 15 * time.Second
+	// lineSettle is how long Homenode has at most: it keeps work that it finds running in few caches after 30 s of
+	// calm (core/control/concern/llc), later once it had to give it more CPUs.
+	lineSettle = 60 * time.Second
 	// lineWatch is how long threads are watched while nothing is counted, which would slow the guest.
-	lineWatch = 15 * time.Second
+	lineWatch = 12 * time.Second
 	// lineCount is how long accesses are counted.
 	lineCount = 4 * time.Second
 	// watchEvery is the time between two looks at which threads run where.
@@ -98,6 +100,9 @@ func (t *T) lineArm(arm int, random *rand.Rand) {
 	for scene, work := range [][]exchange{togetherWork(), sixServices()} {
 		all := t.startExchanges(work, random)
 		warm(lineWarm)
+		if managed {
+			t.settleCaches(all)
+		}
 		seen := t.watch(all, lineWatch)
 		tag := suite.LineTag(scene, arm)
 		mark(0)
@@ -250,8 +255,26 @@ func runnableOn(folder string) (cpu int, runs bool) {
 	return cpu, f[0] == "R"
 }
 
+// settleCaches waits until the CPUs of all work have stayed the same for 15 s, so that Homenode has decided.
+func (t *T) settleCaches(all []*exchanging) {
+	const calm = 15 * time.Second
+	before, since := "", time.Now()
+	for end := time.Now().Add(lineSettle); time.Now().Before(end) && time.Since(since) < calm; time.Sleep(3 * time.Second) {
+		now := t.cpusOfAll(all)
+		narrow := !strings.Contains(now, cpusOf(setOf(0, 1)).String())
+		if now != before || !narrow {
+			before, since = now, time.Now()
+		}
+	}
+}
+
 // logCaches shows the CPUs that work may use.
 func (t *T) logCaches(arm string, all []*exchanging) {
+	t.Logf("%s: %s", arm, t.cpusOfAll(all))
+}
+
+// cpusOfAll is the CPUs that each workload may use.
+func (t *T) cpusOfAll(all []*exchanging) string {
 	var parts []string
 	for _, x := range all {
 		var may set
@@ -260,7 +283,7 @@ func (t *T) logCaches(arm string, all []*exchanging) {
 		}
 		parts = append(parts, x.name+" "+may.String())
 	}
-	t.Logf("%s: %s", arm, strings.Join(parts, "; "))
+	return strings.Join(parts, "; ")
 }
 
 // explainAll shows why work is kept in its caches.

@@ -256,6 +256,6 @@ const linesNote = `
 - *process pairs*: three pairs of processes with one thread each. *A pod*: three processes of one thread. *A guest*: a process with two vCPU threads and an emulator thread, and a helper process; no virtual machine runs in it.
   These five run at once, 13 threads on 16 CPUs. *Six services*: two processes and three threads each, 18 threads on 16 CPUs and four caches.
 - All threads of a workload read and write the 1,024 lines that its processes share, for 9 ms of CPU time (services 8 ms), then sleep for 6 ms (services 12 ms). Nothing wakes them but the clock: the kernel sees no partners.
-- *lines*: while counted, for 4 s, after 65 s. *run-queue wait*: of all threads of the work, by ` + "`schedstat`" + `, over 15 s in which nothing is counted.
-- *longest overfull cache*: the longest time in these 15 s in which a cache had more runnable threads than CPUs at each look (every 0.15 s), while another had fewer; of the whole scene.
+- *lines*: while counted, for 4 s. *run-queue wait*: of all threads of the work, by ` + "`schedstat`" + `, over 12 s in which nothing is counted, once the work has run for 15 s and Homenode has left its CPUs as they are for 15 s (60 s at most).
+- *longest overfull cache*: the longest time in these 12 s in which a cache had more runnable threads than CPUs at each look (every 0.15 s), while another had fewer; of the whole scene.
 `
