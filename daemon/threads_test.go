@@ -72,7 +72,7 @@ func TestWorkersByGPU(t *testing.T) {
 	want := []string{
 		"PID 10: gpu0 on node 0; 1 thread kept there; 1 GiB of memory, 100 % there.",
 		"PID 11: gpu1 on node 1; 1 thread kept there; its memory has not been read.",
-		"Measured: 50 % of the memory of these processes was on the nodes of their GPUs before, 100 % is now. Local accesses: 50 % before, 99 % now (counters). " +
+		"Measured: 50 % of their memory was on the nodes of their GPUs before, 100 % is now. Local accesses: 50 % before, 99 % now (counters). " +
 			"The speedup is not known: homenode promises no gain.",
 	}
 	var got []string

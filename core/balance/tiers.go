@@ -13,7 +13,8 @@ func (m *model) placed(mem []workload.NodeMemory) []workload.NodeMemory {
 	return workload.Outside(mem, m.stays)
 }
 
-// lowerOf returns for each node the nodes to which the kernel moves its cold pages, by position; nil where it moves none.
+// lowerOf returns for each node the nodes to which the kernel moves its cold pages, by position; nil where it moves
+// none.
 func lowerOf(h *topology.Host) [][]int {
 	if !h.Tiering.Demotion {
 		return nil

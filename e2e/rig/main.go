@@ -240,6 +240,10 @@ func run(ctx context.Context, o options) (bool, error) {
 		if v := j.shape.Kernel; v != "" {
 			with.vmlinux, with.kernel = tools.kernels[v], v
 		}
+		image := image
+		if j.shape.Init != "" {
+			image = aloneImage(out, j.shape.Init)
+		}
 		g := &guest{work: j, tools: with, image: image, dir: filepath.Join(out, j.name+r.suffix), report: r, noHomenode: noHomenode, patience: o.patience}
 		return g.run(ctx, o.keep)
 	}

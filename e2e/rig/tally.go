@@ -15,6 +15,7 @@ type tally struct {
 	shape    suite.Shape
 	dir      string // of the guest
 	kernel   string
+	qemu     string // the emulator's file
 	expected []suite.Test
 	results  map[string]suite.Result
 	marks    []markRecord

@@ -14,8 +14,8 @@ var anyNumber = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?`)
 })
 
-// mostOfGoal bounds what is read of a file at once, bytes. The user of a service can fill it with numbers, for each
-// of which a match takes some 100 bytes and a microsecond.
+// mostOfGoal bounds one reading of a file, bytes: the user of a service can fill the file with numbers, and each
+// match takes some 100 bytes and a microsecond.
 const mostOfGoal = 256 << 10
 
 // OfGoal returns the source of a goal of the operator's configuration; nil for a goal that the kernel's own

@@ -42,7 +42,8 @@ func (d *drawing) tiers() {
 			headed = true
 		}
 		name := cmp.Or(MemoryType(string(n.Type)), "unknown")
-		d.wrapped(fmt.Sprintf("%-*s%s: ", d.nameWidth, nodeName(n.ID), name), strings.Fields(strings.Join(n.Evidence, "; ")), " ")
+		label := fmt.Sprintf("%-*s%s: ", d.nameWidth, nodeName(n.ID), name)
+		d.wrapped(label, strings.Fields(strings.Join(n.Evidence, "; ")), " ")
 	}
 	if !d.host.GPUNodes().Empty() {
 		d.line("Only a workload that names its node gets memory of a GPU.")

@@ -25,7 +25,8 @@ func writeGoals(w io.Writer, p view.Paint, s *api.Sharing, how string) {
 	if decides {
 		by = "by latency goals"
 	}
-	line := fmt.Sprintf("sharing is on: %s %% used, up to %.0f %%%s %s%s%s", busy, 100**s.Use, useRange(s.Nodes), by, whereGoals(s), how)
+	most := fmt.Sprintf("%.0f %%%s", 100**s.Use, useRange(s.Nodes))
+	line := fmt.Sprintf("sharing is on: %s %% used, up to %s %s%s%s", busy, most, by, whereGoals(s), how)
 	for i := range s.Goals {
 		if g := &s.Goals[i]; g.Limits {
 			line += fmt.Sprintf("; %s %s", g.ID, g.Text())

@@ -100,20 +100,7 @@ func (o *runFlags) run(c *cobra.Command, e *cli.Env, args []string) error {
 	case o.asJSON && !o.dryRun:
 		return cli.Usagef("--json goes with --dry-run or --show")
 	}
-	if !c.Flags().Changed("class") && o.tier != "" {
-		o.class = ""
-	}
-	wishes, err := cli.ParseNear(o.near)
-	if err != nil {
-		return err
-	}
-	for i := range wishes {
-		o.want.Near = append(o.want.Near, wishes[i].String())
-	}
-	if err := Fill(&o.want, o.class, o.tier, o.memory, args[0]); err != nil {
-		return err
-	}
-	if o.want.Nodes, err = o.at.read(c, e); err != nil {
+	if err := o.read(c, e, args[0]); err != nil {
 		return err
 	}
 	path, err := exec.LookPath(args[0])
@@ -175,17 +162,8 @@ func (o *runFlags) run(c *cobra.Command, e *cli.Env, args []string) error {
 			fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(line))
 		}
 	}
-	if o.want.Class == workload.Batch && e.Batch != nil {
-		switch err := e.Batch(cli.ContextOf(c), o.at.start, args); {
-		case err == nil:
-			o.at.start.Scope = false // it is in one
-		case o.at.strict:
-			return cli.Forbiddenf("--strict: %w", err)
-		case o.at.start.Scope:
-			return cli.Forbidden(err)
-		case !o.quiet:
-			fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(cli.OneLine(err.Error())))
-		}
+	if err := o.batch(c, e, args); err != nil {
+		return err
 	}
 	if cli.ContextOf(c).Err() != nil { // a signal that came meanwhile is not swallowed
 		return cli.Forbiddenf("interrupted")
@@ -193,9 +171,47 @@ func (o *runFlags) run(c *cobra.Command, e *cli.Env, args []string) error {
 	return notRun(args[0], e.Exec(o.at.start, path, args))
 }
 
+// read fills what is asked of the daemon, for command, out of the flags.
+func (o *runFlags) read(c *cobra.Command, e *cli.Env, command string) error {
+	if !c.Flags().Changed("class") && o.tier != "" {
+		o.class = ""
+	}
+	wishes, err := cli.ParseNear(o.near)
+	if err != nil {
+		return err
+	}
+	for i := range wishes {
+		o.want.Near = append(o.want.Near, wishes[i].String())
+	}
+	if err := Fill(&o.want, o.class, o.tier, o.memory, command); err != nil {
+		return err
+	}
+	o.want.Nodes, err = o.at.read(c, e)
+	return err
+}
+
+// batch puts batch work into its cgroup. Where that fails, the command starts without one and a line says so;
+// --strict and --scope refuse.
+func (o *runFlags) batch(c *cobra.Command, e *cli.Env, args []string) error {
+	if o.want.Class != workload.Batch || e.Batch == nil {
+		return nil
+	}
+	switch err := e.Batch(cli.ContextOf(c), o.at.start, args); {
+	case err == nil:
+		o.at.start.Scope = false // it is in one
+	case o.at.strict:
+		return cli.Forbiddenf("--strict: %w", err)
+	case o.at.start.Scope:
+		return cli.Forbidden(err)
+	case !o.quiet:
+		fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(cli.OneLine(err.Error())))
+	}
+	return nil
+}
+
 // sloUsage is the help of --slo.
 const sloUsage = "latency `GOAL` that batch work gives way for: most=5% is the time that it may wait for a CPU, " +
-	"of=baseline what is usual for it; ,window=30s may follow; needs root and a daemon"
+	"of=baseline its usual time; ,window=30s may follow; needs root and a daemon"
 
 // goalless says that a latency goal has no effect, where no daemon took the command.
 func (o *runFlags) goalless(home api.Home) string {

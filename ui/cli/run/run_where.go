@@ -39,7 +39,8 @@ func (w *where) flags(f *pflag.FlagSet) {
 	f.StringVarP(&w.preferred, "preferred", "p", "", "memory from this `NODE` while it has room")
 	f.StringVarP(&w.preferredMany, "preferred-many", "P", "", "memory from these `NODES` while they have room")
 	f.StringVarP(&w.interleaved, "interleave", "i", "", "memory from these `NODES` in turn")
-	f.StringVarP(&w.weighted, "weighted-interleave", "w", "", "memory from these `NODES` in turn, by the kernel's weights (Linux 6.9)")
+	f.StringVarP(&w.weighted, "weighted-interleave", "w", "",
+		"memory from these `NODES` in turn, by the kernel's weights (Linux 6.9)")
 	f.BoolVarP(&w.local, "localalloc", "l", false, "memory from the node it runs on")
 	f.BoolVarP(&w.balancing, "balancing", "b", false, "let NUMA balancing move pages among --membind or --preferred-many")
 	f.BoolVar(&w.start.Scope, "scope", false, "run it in a systemd scope, a cgroup of its own")
