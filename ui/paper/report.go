@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/homenode/homenode/core/report"
@@ -17,7 +18,7 @@ func Report(r report.Report) (string, error) {
 	if r.Host != "" {
 		title += ": " + r.Host
 	}
-	return fill(reportPage, title, reportView{Report: r, Title: title})
+	return fill(reportPage(), title, reportView{Report: r, Title: title})
 }
 
 // reportView is a report with what the page works out of it.
@@ -147,7 +148,8 @@ func (r reportView) MachineText() string {
 	return text
 }
 
-var reportPage = template.Must(template.New("report").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
+var reportPage = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("report").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
 <p class="lead">{{prose .Headline}}</p>
 <table>
 <tr><th>period</th><td>{{date .From}} to {{date .To}} ({{for .Took}})</td></tr>
@@ -219,3 +221,4 @@ var reportPage = template.Must(template.New("report").Funcs(functions).Parse(`<h
 {{if gt .Ordered (len .Orders)}}<p><small>The {{len .Orders}} newest of {{.Ordered}}.</small></p>{{end}}
 {{else}}<p>Nobody asked for anything.</p>
 {{end}}`))
+})
