@@ -41,6 +41,7 @@ type fake struct {
 	beat  int      // of hurt
 
 	uses     []workload.NodeUse // what scans see of the nodes
+	tickless topology.CPUSet    // of a survey of isolation
 	metrics  []workload.MetricReading
 	t        testing.TB
 	s        *State
