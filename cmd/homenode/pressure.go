@@ -9,7 +9,7 @@ import (
 	"github.com/homenode/homenode/host/pressure"
 )
 
-// pressureIn has the kernel wake a daemon when important work waits for a CPU beside batch work. Without it batch
+// pressureIn has the kernel wake a daemon when important work waits for a CPU next to batch work. Without it batch
 // work gives way at the next scan.
 func pressureIn(ctx context.Context, o *daemon.Options) {
 	s, err := pressure.New(ctx, filepath.Join(machine, "sys/fs/cgroup"))

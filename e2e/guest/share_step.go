@@ -35,19 +35,24 @@ func shareStep(t *T) {
 			t.logLines(c.name+" is not to be had", why, 20)
 			continue
 		}
-		t.Logf("STEP,%s,%d,%d,%d,%d,%.2f", c.name, late.at(50), late.at(90), late.at(99), late.at(100), batch)
+		t.Logf("STEP,%s,%d,%d,%d,%d,%.2f",
+			c.name, late.at(50), late.at(90), late.at(99), late.at(100), batch)
 		p99[c.name] = late.at(99)
 	}
 	base, beside := p99[tollBase.name], p99[tollBeside.name]
 	if base > 5000 || base >= beside {
-		t.Fatalf("99 of 100 threads ran within %d µs with homenode, want 5,000 at most and less than the %d with nothing done", base, beside)
+		t.Fatalf("99 of 100 threads ran within %d µs with homenode, want 5,000 at most and less than the %d with nothing done",
+			base, beside)
 	}
-	t.Textf("99 of 100 threads ran within %d µs with nothing done, %d with weights, %d with homenode, %d with sched_ext", beside, p99[tollWeight.name], base, p99[tollKernel.name])
+	t.Textf("99 of 100 threads ran within %d µs with nothing done, %d with weights, %d with homenode, %d with sched_ext",
+		beside, p99[tollWeight.name], base, p99[tollKernel.name])
 }
 
 // step runs one case, and returns how late the threads ran and how many CPUs batch work kept busy meanwhile.
 func (t *T) step(c tollCase, tag int) (late spread, batch float64, why string) {
-	s := &tollSetup{t: t, hogs: c.hogs, online: t.newGroup(cgroupRoot, "online"+strconv.Itoa(tag)), batch: t.newGroup(cgroupRoot, "batch"+strconv.Itoa(tag))}
+	s := &tollSetup{t: t, hogs: c.hogs}
+	s.online = t.newGroup(cgroupRoot, "online"+strconv.Itoa(tag))
+	s.batch = t.newGroup(cgroupRoot, "batch"+strconv.Itoa(tag))
 	before := len(t.cleanups)
 	if c.hogs > 0 {
 		h := tollProgram("hog", "hog", strconv.Itoa(c.hogs))
@@ -62,7 +67,8 @@ func (t *T) step(c tollCase, tag int) (late spread, batch float64, why string) {
 	}
 	if s.why == "" {
 		file := filepath.Join(workFolder, "late")
-		p := tollProgram("step", "step", strconv.Itoa(stepThreads), strconv.FormatInt(int64(stepPeriod), 10), strconv.Itoa(stepCount), strconv.Itoa(stepTurns), file)
+		p := tollProgram("step", "step", strconv.Itoa(stepThreads), strconv.FormatInt(int64(stepPeriod), 10),
+			strconv.Itoa(stepCount), strconv.Itoa(stepTurns), file)
 		start, at := time.Now(), s.ran()
 		t.startToll(s.online, p)
 		t.Do(p.Wait())
@@ -91,7 +97,8 @@ func shareTrigger(t *T) {
 		h.Process.Kill()
 		h.Wait()
 	})
-	quiet := tollProgram("idle", "clock", strconv.FormatInt(int64(100*time.Millisecond), 10), "10000", filepath.Join(workFolder, "late"))
+	quiet := tollProgram("idle", "clock", strconv.FormatInt(int64(100*time.Millisecond), 10), "10000",
+		filepath.Join(workFolder, "late"))
 	t.startToll(s.online, quiet) // so that the group is known, and has a trigger
 	t.Defer(func() {
 		quiet.Process.Kill()

@@ -49,10 +49,13 @@ var (
 	tollBase   = tollCase{name: "homenode share", hogs: 6, set: func(s *tollSetup) { s.share("off") }}
 	tollKernel = tollCase{name: "homenode share, sched_ext", hogs: 6, set: func(s *tollSetup) { s.share("auto") }}
 	// With the default target of 65 % batch work may have 3.3 of 6 CPUs at most.
-	tollMore = tollCase{name: "homenode share, sched_ext, target 80", hogs: 6, settle: 12 * time.Second, set: func(s *tollSetup) {
-		s.more = ", target: 80"
-		s.share("auto")
-	}}
+	tollMore = tollCase{
+		name: "homenode share, sched_ext, target 80", hogs: 6, settle: 12 * time.Second,
+		set: func(s *tollSetup) {
+			s.more = ", target: 80"
+			s.share("auto")
+		},
+	}
 )
 
 // apart is what no manager can better: online work on a core of its own, the hogs on as many
@@ -172,7 +175,9 @@ func (s *tollSetup) ask(count int) (late, done spread) { return s.askAfter(0, co
 func (s *tollSetup) askAfter(before, count int, begun func()) (late, done spread) {
 	skip := tollWarm + before
 	file := filepath.Join(workFolder, "late")
-	server, clock := tollProgram("server", "server", strconv.Itoa(tollTurns)), tollProgram("clock", "clock", strconv.FormatInt(int64(tollPeriod), 10), strconv.Itoa(skip+count), file)
+	server := tollProgram("server", "server", strconv.Itoa(tollTurns))
+	period := strconv.FormatInt(int64(tollPeriod), 10)
+	clock := tollProgram("clock", "clock", period, strconv.Itoa(skip+count), file)
 	r, w, err := os.Pipe()
 	s.t.Do(err)
 	out, err := os.Create(answers)

@@ -121,7 +121,8 @@ func step(numbers []string, file string) error {
 		}
 		x[i] = n
 	}
-	threads, period, count, work := int(x[0]), x[1], int(x[2]), uintptr(x[3])
+	threads, period := int(x[0]), x[1]
+	count, work := int(x[2]), uintptr(x[3])
 	code, err := mapWork(workStrict)
 	if err != nil {
 		return err

@@ -8,5 +8,6 @@ func init() {
 	for _, name := range []string{"waits", "beside", "idle", "together", "budget"} {
 		Tests = append(Tests, Test{Name: "scx." + name, Shapes: []string{"traced"}, Limit: 60 * time.Second})
 	}
-	Tests = append(Tests, Test{Name: "scx.restless", Shapes: []string{"traced", "scx-6.18", "scx-7.0"}, Limit: 90 * time.Second})
+	kernels := []string{"traced", "scx-6.18", "scx-7.0"}
+	Tests = append(Tests, Test{Name: "scx.restless", Shapes: kernels, Limit: 90 * time.Second})
 }

@@ -9,9 +9,9 @@
 // The scan that follows decides as every other scan does; nothing is decided here. Until then the kernel's own
 // scheduler lets important work go first (cpu.idle, or sched_ext).
 //
-// Not in here: which cgroups have a trigger. That is Attention.Watched, the important work beside batch work.
+// Not in here: which cgroups have a trigger. That is Attention.Watched, the important work next to batch work.
 //
-// Invariant: a trigger stands only while important work runs beside batch work, and share.max_wait is not 0
+// Invariant: a trigger stands only while important work runs next to batch work, and share.max_wait is not 0
 // (TestTriggersFollowAttention). At most 64 stand at a time (TestMostTriggers). cmd/homenode has the source in
 // enforce mode only.
 package pressure

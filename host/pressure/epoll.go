@@ -34,7 +34,8 @@ func newEpoll(root string) (*epoll, error) {
 		unix.Close(fd)
 		return nil, os.NewSyscallError("eventfd", err)
 	}
-	if err := unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, end, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(end)}); err != nil {
+	err = unix.EpollCtl(fd, unix.EPOLL_CTL_ADD, end, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(end)})
+	if err != nil {
 		unix.Close(fd)
 		unix.Close(end)
 		return nil, os.NewSyscallError("epoll_ctl", err)
@@ -58,7 +59,8 @@ func (e *epoll) set(file string) (int, error) {
 		return 0, err
 	}
 	fd := int(f.Fd())
-	if err := unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLPRI, Fd: int32(fd)}); err != nil {
+	err = unix.EpollCtl(e.fd, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLPRI, Fd: int32(fd)})
+	if err != nil {
 		f.Close()
 		return 0, os.NewSyscallError("epoll_ctl", err)
 	}

@@ -27,7 +27,10 @@ type fake struct {
 }
 
 func newFake() *fake {
-	return &fake{files: map[int]string{}, refuses: map[string]error{}, events: make(chan func() (fired, gone []int)), ended: make(chan struct{})}
+	f := &fake{files: map[int]string{}, refuses: map[string]error{}}
+	f.events = make(chan func() (fired, gone []int))
+	f.ended = make(chan struct{})
+	return f
 }
 
 func (f *fake) set(file string) (int, error) {
