@@ -260,8 +260,8 @@ func homenodeIsolated(t *T) {
 		w.work.Process.Kill()
 	}
 	t.same("after kill -9 and undo", before, settings(), all)
-	t.Textf("CPU %d: %d interrupts in 10 s isolated, %d dedicated; CPU %d, without nohz_full: %d and %d; %d with nothing "+
-		"done; %d could not be moved; kill -9 and undo restored %d files", still.cpu, quiet["all"], dedicated[2]["all"],
+	t.Textf("CPU %d: %d interrupts in 10 s isolated, %d dedicated; CPU %d, without nohz_full: %d and %d; "+
+		"%d with nothing done; %d could not be moved; kill -9 and undo restored %d files", still.cpu, quiet["all"], dedicated[2]["all"],
 		ticks.cpu, isolated[0]["all"], dedicated[1]["all"], dedicated[0]["all"], left, len(before))
 }
 

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,12 +24,16 @@ type tollCase struct {
 	name string
 	hogs int
 	set  func(s *tollSetup)
+	// settle is for how long requests come before those that count; one server answers all of them then, for
+	// another one would be another workload for homenode.
+	settle time.Duration
 }
 
 type tollSetup struct {
 	t             *T
 	online, batch group
 	hogs          int
+	more          string // keys of share: in the configuration
 	why           string // it is not to be had here
 }
 
@@ -45,6 +48,11 @@ var (
 	}}
 	tollBase   = tollCase{name: "homenode share", hogs: 6, set: func(s *tollSetup) { s.share("off") }}
 	tollKernel = tollCase{name: "homenode share, sched_ext", hogs: 6, set: func(s *tollSetup) { s.share("auto") }}
+	// With the default target of 65 % batch work may have 3.3 of 6 CPUs at most.
+	tollMore = tollCase{name: "homenode share, sched_ext, target 80", hogs: 6, settle: 12 * time.Second, set: func(s *tollSetup) {
+		s.more = ", target: 80"
+		s.share("auto")
+	}}
 )
 
 // apart is what no manager can better: online work on a core of its own, the hogs on as many
@@ -57,7 +65,7 @@ func (s *tollSetup) apart() {
 // share lets homenode do it, with a look every 2 s as it has by default.
 func (s *tollSetup) share(schedExt string) {
 	s.t.startDaemon(daemonOptions{mode: "enforce", period: "2s",
-		extra: "share: {enabled: true, sched_ext: " + schedExt + "}\nworkloads:\n  - {match: " + s.batch.path() + ", tier: batch}\n  - {match: " + s.online.path() + ", tier: online-strict}\n"})
+		extra: "share: {enabled: true, sched_ext: " + schedExt + s.more + "}\nworkloads:\n  - {match: " + s.batch.path() + ", tier: batch}\n  - {match: " + s.online.path() + ", tier: online-strict}\n"})
 	s.t.Defer(func() {
 		homenode("share", "off")
 		s.t.until(20*time.Second, time.Second, "no scheduler is left", func() (bool, string) {
@@ -78,6 +86,9 @@ func (s *tollSetup) share(schedExt string) {
 	}
 	s.ask(int(5 * time.Second / tollPeriod)) // two looks: less is given at once, and threads are switched to the scheduler
 }
+
+// answers is where the server writes how late each answer was.
+const answers = workFolder + "/answers"
 
 // toll is what was measured of one case.
 type toll struct {
@@ -114,15 +125,21 @@ func (t *T) toll(c tollCase, tag uint32, again, count int) toll {
 	if c.set != nil {
 		c.set(s)
 	}
+	if c.settle > 0 {
+		again, count = 1, again*count
+	}
 	for i := range again {
 		if s.why != "" {
 			break
 		}
-		if i == 0 {
-			mark(0)
-		}
-		start, at := time.Now(), s.ran()
-		late, done := s.ask(count)
+		var start time.Time
+		var at time.Duration
+		late, done := s.askAfter(int(c.settle/tollPeriod), count, func() {
+			if i == 0 {
+				mark(0)
+			}
+			start, at = time.Now(), s.ran()
+		})
 		took, ran = took+time.Since(start), ran+s.ran()-at
 		x.late, x.done = append(x.late, late...), append(x.done, done...)
 	}
@@ -149,26 +166,35 @@ func tollProgram(name string, args ...string) *exec.Cmd {
 }
 
 // ask sends requests to a new server, once it is warm: how late the clock was awake, and how late the answers.
-func (s *tollSetup) ask(count int) (late, done spread) {
+func (s *tollSetup) ask(count int) (late, done spread) { return s.askAfter(0, count, func() {}) }
+
+// askAfter sends some requests more before those that count, and calls begun when these begin.
+func (s *tollSetup) askAfter(before, count int, begun func()) (late, done spread) {
+	skip := tollWarm + before
 	file := filepath.Join(workFolder, "late")
-	server, clock := tollProgram("server", "server", strconv.Itoa(tollTurns)), tollProgram("clock", "clock", strconv.FormatInt(int64(tollPeriod), 10), strconv.Itoa(tollWarm+count), file)
+	server, clock := tollProgram("server", "server", strconv.Itoa(tollTurns)), tollProgram("clock", "clock", strconv.FormatInt(int64(tollPeriod), 10), strconv.Itoa(skip+count), file)
 	r, w, err := os.Pipe()
 	s.t.Do(err)
-	var out bytes.Buffer
-	server.Stdin, server.Stdout, clock.Stdout = r, &out, w
+	out, err := os.Create(answers)
+	s.t.Do(err)
+	server.Stdin, server.Stdout, clock.Stdout = r, out, w
 	s.t.startToll(s.online, server)
 	s.t.startToll(s.online, clock)
 	r.Close()
 	w.Close()
+	out.Close()
+	time.Sleep(time.Duration(before) * tollPeriod)
+	begun()
 	s.t.Do(clock.Wait())
 	s.t.Do(server.Wait())
 	b, err := os.ReadFile(file)
 	s.t.Do(err)
-	sent, answered := len(b)/8, out.Len()/8
-	if sent != tollWarm+count || answered != tollWarm+count {
-		s.t.Fatalf("%d requests sent and %d answered of %d", sent, answered, tollWarm+count)
+	answered, err := os.ReadFile(answers)
+	s.t.Do(err)
+	if sent, n := len(b)/8, len(answered)/8; sent != skip+count || n != skip+count {
+		s.t.Fatalf("%d requests sent and %d answered of %d", sent, n, skip+count)
 	}
-	return spreadOf(b[8*tollWarm:]), spreadOf(out.Bytes()[8*tollWarm:])
+	return spreadOf(b[8*skip:]), spreadOf(answered[8*skip:])
 }
 
 // ran is the CPU time of batch work.
@@ -181,13 +207,19 @@ func (s *tollSetup) ran() time.Duration {
 // quiet waits until the kernel has done what it puts off at boot: 7 s, which cost nothing.
 func quiet() { time.Sleep(8 * time.Second) }
 
+// mountBPF mounts the file system on which the scheduler is pinned.
+func (t *T) mountBPF() {
+	err := syscall.Mount("bpf", "/sys/fs/bpf", "bpf", 0, "")
+	if err != nil && err != syscall.EBUSY {
+		t.Fatalf("mount bpffs: %v", err)
+	}
+}
+
 // shareVirtual makes the table; the host adds what the plugin counted.
 func shareVirtual(t *T, again, count int) {
 	quiet()
-	if err := syscall.Mount("bpf", "/sys/fs/bpf", "bpf", 0, ""); err != nil && err != syscall.EBUSY {
-		t.Fatalf("mount bpffs: %v", err)
-	}
-	for i, c := range []tollCase{tollAlone, tollApart2, tollApart4, tollBeside, tollWeight, tollBase, tollKernel} {
+	t.mountBPF()
+	for i, c := range []tollCase{tollAlone, tollApart2, tollApart4, tollBeside, tollWeight, tollBase, tollKernel, tollMore} {
 		x := t.toll(c, uint32(i+1), again, count)
 		if x.why != "" {
 			t.logLines(c.name+" is not to be had", x.why, 20)

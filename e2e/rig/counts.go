@@ -121,6 +121,10 @@ func (g *guest) judge(t *tally) {
 		g.report.sharing(t.sharing)
 	}
 	g.report.bottled(g, t.bottles)
+	if len(t.lines) > 0 {
+		g.keepLines(t.lines)
+		return
+	}
 	if len(c) > 0 && len(t.bottles) == 0 && len(t.walkers) > 0 {
 		counted := localityTable(t, c)
 		counted.whole = !slices.ContainsFunc(t.expected, func(e suite.Test) bool { return e.OnHost && t.results[e.Name].Outcome != suite.OK })
@@ -141,7 +145,8 @@ var judges = map[string]func(*tally, counts) (string, error){
 	"homenode.alert":      judgeAlert,
 	"share.table":         judgeShare,
 
-	"same.stored": judgeSame,
+	"same.stored":          judgeSame,
+	"caches.lines-counted": judgeLines,
 
 	"bottle.ten-served":          judgeServed("ten", servedEnough),
 	"bottle.six-guests-served":   judgeServed("six-guests", servedEnough),

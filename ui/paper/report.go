@@ -172,7 +172,7 @@ var reportPage = sync.OnceValue(func() *template.Template {
 {{if .Worst}}<p>The workloads that lose most to memory on other nodes, the worst first. CPUs REMOTE is how many CPUs, on average, worked on memory of another node.</p>
 <div class="wide"><table class="cards">
 <tr><th>workload</th><th>home</th><th class="num">memory</th><th class="num">CPUs</th><th class="num">CPUs remote</th><th>local, first → now</th><th>what to do</th></tr>
-{{range .Worst}}<tr><td class="name">{{name .Name .ID}}</td><td data-is="home">{{dash .Home}}</td><td class="num" data-is="memory">{{size .MemoryKiB}}</td><td class="num" data-is="CPUs">{{cpus .CPUUse}}</td><td class="num" data-is="CPUs remote">{{cpus .Remote}}</td><td class="when" data-is="local, first → now">{{share .Before}} → {{bar .After}}</td><td class="says">{{prose .Advice.String}}</td></tr>
+{{range .Worst}}<tr><td class="name">{{name .Name .ID}}</td><td data-is="home">{{dash (home .Home .Caches)}}</td><td class="num" data-is="memory">{{size .MemoryKiB}}</td><td class="num" data-is="CPUs">{{cpus .CPUUse}}</td><td class="num" data-is="CPUs remote">{{cpus .Remote}}</td><td class="when" data-is="local, first → now">{{share .Before}} → {{bar .After}}</td><td class="says">{{prose .Advice.String}}</td></tr>
 {{end}}</table></div>
 {{else if .Machine}}<p>Nothing: no workload works on remote memory.</p>
 {{else}}<p>Not known: no look at the host was recorded.</p>
