@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/homenode/homenode/core/topology"
 )
@@ -99,15 +98,11 @@ func Governor(cpu topology.CPUID) string {
 const cpuFolder = `^sys/devices/system/cpu/cpu[0-9]{1,5}/`
 
 var (
-	latencyFile = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(cpuFolder + `power/pm_qos_resume_latency_us$`)
-	})
-	speedFile = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(cpuFolder + `cpufreq/(energy_performance_preference|scaling_governor)$`)
-	})
+	latencyFile = regexp.MustCompile(cpuFolder + `power/pm_qos_resume_latency_us$`)
+	speedFile   = regexp.MustCompile(cpuFolder + `cpufreq/(energy_performance_preference|scaling_governor)$`)
 )
 
 // OfCPU reports whether a file is the setting of one CPU, a number (IdleLatency) or a word.
 func OfCPU(path string) (number, word bool) {
-	return latencyFile().MatchString(path), speedFile().MatchString(path)
+	return latencyFile.MatchString(path), speedFile.MatchString(path)
 }

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing/fstest"
 )
 
@@ -31,7 +30,7 @@ type Leaf struct {
 // which keeps the CPU's model alone, and /proc/self/status, which keeps the two lines
 // on what the process may use.
 func Capture(fsys fs.FS) ([]Leaf, error) {
-	c := &capture{fsys: fsys, leaves: map[string]Leaf{}, names: map[string]string{}}
+	c := &capture{fsys: fsys, leaves: map[string]Leaf{}, names: map[string]string{}, kernel: kernelNames()}
 	host, err := FromSysfs(fsys)
 	if err != nil {
 		return nil, err
@@ -69,6 +68,7 @@ type capture struct {
 	fsys   fs.FS
 	leaves map[string]Leaf
 	names  map[string]string // renamed devices
+	kernel map[string]*regexp.Regexp
 	err    error
 }
 
@@ -317,7 +317,7 @@ func (c *capture) subsystems() {
 		target, err := fs.ReadLink(c.fsys, dir+"/"+e.Name())
 		_, rest, ok := strings.Cut(target, "devices/virtual/nvme-subsystem/")
 		if subsystem, disk, _ := strings.Cut(rest, "/"); err != nil || !ok || disk != e.Name() ||
-			!kernelNames()["block"].MatchString(disk) {
+			!c.kernel["block"].MatchString(disk) {
 			continue
 		} else {
 			folder := "sys/devices/virtual/nvme-subsystem/" + subsystem
@@ -332,9 +332,9 @@ func (c *capture) subsystems() {
 	}
 }
 
-// kernelNames are the names that the kernel or udev's own rules give
+// kernelNames returns the forms of the names that the kernel or udev's own rules give
 // (systemd.net-naming-scheme(7), rdma_rename(8)). They tell slots, not machines.
-var kernelNames = sync.OnceValue(func() map[string]*regexp.Regexp {
+func kernelNames() map[string]*regexp.Regexp {
 	return map[string]*regexp.Regexp{
 		"net":        regexp.MustCompile(`^((eth|em|ib|wlan|wwan)\d{1,4}|(en|ib|wl|ww)[ospP]\d[0-9a-z]{0,11}|p\d+p\d+(_\d+)?)$`),
 		"infiniband": regexp.MustCompile(`^((mlx[45]_|qib|hfi1_|irdma|bnxt_re|cxgb4_|efa_|erdma_|hns_|mana_|ocrdma|qedr)\d{1,4}|(roce|ib|iw)[osp]\d[0-9a-z]{0,11})$`),
@@ -344,15 +344,15 @@ var kernelNames = sync.OnceValue(func() map[string]*regexp.Regexp {
 		"nvme":       regexp.MustCompile(`^nvme\d+$`),
 		"":           regexp.MustCompile(`^(dsa|iax)\d+$`),
 	}
-})
+}
 
 // rename keeps a name that the kernel or udev made. Of others, it numbers
 // network and RDMA devices (people put host names into their names, and udev
 // MAC addresses, as in enx…) and drops the rest.
 func (c *capture) rename(class, name string) string {
 	stem := map[string]string{"net": "nic", "infiniband": "rdma"}[class]
-	if kernelNames()[class].MatchString(name) || stem == "" {
-		return kernelNames()[class].FindString(name)
+	if c.kernel[class].MatchString(name) || stem == "" {
+		return c.kernel[class].FindString(name)
 	}
 	if _, ok := c.names[class+"/"+name]; !ok {
 		c.names[class+"/"+name] = stem + strconv.Itoa(len(c.names))

@@ -245,6 +245,29 @@ func homenodeIsolated(t *T) {
 	for _, what := range by {
 		t.Logf("CPU %d: %s", still.cpu, what)
 	}
+	t.interruptTable(dedicated, isolated)
+	t.tickNamed(ticks, still)
+	// Normal is what the kernel asks for, usualTicks: an emulated CPU that waits for a real one loses ticks, so that
+	// the busier this machine is, the fewer are counted.
+	quiet := isolated[1]
+	if quiet["LOC"]*100 > usualTicks || quiet["all"]*100 > usualTicks {
+		t.Fatalf("isolated: %v; more than 1 %% of %d", quiet, usualTicks)
+	}
+
+	d.kill9()
+	t.must(homenode("undo", "--all"), exitOK)
+	for _, w := range []*lone{ticks, still} {
+		w.work.Process.Kill()
+	}
+	t.same("after kill -9 and undo", before, settings(), all)
+	t.Textf("CPU %d: %d interrupts in 10 s isolated, %d dedicated; CPU %d, without nohz_full: %d and %d; "+
+		"%d with nothing done; %d could not be moved; kill -9 and undo restored %d files", still.cpu, quiet["all"], dedicated[2]["all"],
+		ticks.cpu, isolated[0]["all"], dedicated[1]["all"], dedicated[0]["all"], left, len(before))
+}
+
+// interruptTable prints the interrupts of busy CPUs: with nothing done; as dedicated and as isolated work, each
+// without nohz_full= and with.
+func (t *T) interruptTable(dedicated, isolated []map[string]int) {
 	const without, with = "without nohz_full", "with nohz_full"
 	for _, x := range []struct {
 		what, boot string
@@ -261,6 +284,11 @@ func homenodeIsolated(t *T) {
 			fmt.Sprint(x.count["all"]), fmt.Sprint(x.count["LOC"]), fmt.Sprint(ipis))
 		t.Logf("%s, %s: %v", x.what, x.boot, x.count)
 	}
+}
+
+// tickNamed checks that explain names the CPUs of the first workload as those where the tick goes on, and not those
+// of the second.
+func (t *T) tickNamed(ticks, still *lone) {
 	const sentence = "was started without nohz_full="
 	for w, want := range map[*lone]bool{ticks: true, still: false} {
 		text := t.must(homenode("explain", w.id), exitOK).out
@@ -268,20 +296,4 @@ func homenodeIsolated(t *T) {
 			t.Fatalf("explain %s on CPU %d: %q is there: %v; want %v\n%s", w.id, w.cpu, sentence, !want, want, text)
 		}
 	}
-	// Normal is what the kernel asks for, usualTicks: an emulated CPU that waits for a real one loses ticks, so that
-	// the busier this machine is, the fewer are counted.
-	quiet := isolated[1]
-	if quiet["LOC"]*100 > usualTicks || quiet["all"]*100 > usualTicks {
-		t.Fatalf("isolated: %v; more than 1 %% of %d", quiet, usualTicks)
-	}
-
-	d.kill9()
-	t.must(homenode("undo", "--all"), exitOK)
-	for _, w := range []*lone{ticks, still} {
-		w.work.Process.Kill()
-	}
-	t.same("after kill -9 and undo", before, settings(), all)
-	t.Textf("CPU %d: %d interrupts in 10 s isolated, %d dedicated; CPU %d, without nohz_full: %d and %d; %d with nothing "+
-		"done; %d could not be moved; kill -9 and undo restored %d files", still.cpu, quiet["all"], dedicated[2]["all"],
-		ticks.cpu, isolated[0]["all"], dedicated[1]["all"], dedicated[0]["all"], left, len(before))
 }

@@ -37,7 +37,7 @@ func init() {
 		slow bool
 	}{
 		{"define", true}, {"move", true}, {"adopt", true}, {"daemon", true}, {"started", false}, {"restart", true},
-		{"vanish", true}, {"unprivileged", true}, {"destroy", true}, {"balance", true}, {"helper", true},
+		{"vanish", true}, {"auto", true}, {"unprivileged", true}, {"destroy", true}, {"balance", true}, {"helper", true},
 	} {
 		Tests = append(Tests, Test{Name: "libvirt." + test.name, Shapes: []string{"virt"}, Limit: 15 * time.Minute, Slow: test.slow, Homenode: true})
 	}

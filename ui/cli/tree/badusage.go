@@ -87,7 +87,7 @@ func badUsage(c *cobra.Command, text string) (words string, ok bool) {
 		}
 		return "unknown option -" + m[1], true
 	}
-	if m := run.NoValue().FindStringSubmatch(text); m != nil {
+	if m := run.NoValue.FindStringSubmatch(text); m != nil {
 		return m[1] + " wants a value", true
 	}
 	if m := neededFlag().FindStringSubmatch(text); m != nil {
