@@ -219,7 +219,7 @@ func (a *accumulator) wholeCoresOf(in topology.CPUSet) (cpus int) {
 	return cpus
 }
 
-// poolTree is nri-plugins' topology-aware policy (docs/resource-policy/policy/topology-aware.md): pools are caches,
+// poolTree is nri-plugins’ topology-aware policy, as its handbook describes it: pools are caches,
 // nodes, packages and the host; of those with room the lowest in the tree, of these the one with most
 // left. CPUs within a pool: whole cores, in order.
 func poolTree(b *cacheBook, vcpus int, mem topology.KiB) []topology.CPUID {
@@ -269,7 +269,7 @@ func poolTree(b *cacheBook, vcpus int, mem topology.KiB) []topology.CPUID {
 	return nil
 }
 
-// balloon is a balloon for each guest of nri-plugins' balloons policy (docs/resource-policy/policy/balloons.md):
+// balloon is a balloon for each guest of nri-plugins' balloons policy, as its handbook describes it:
 // its tree has packages, nodes and cores, no last-level caches. allocatorTopologyBalancing prefers the branch
 // with most free CPUs (spread), otherwise the fullest one with room is used (packed).
 func balloon(b *cacheBook, vcpus int, mem topology.KiB, spread bool) []topology.CPUID {
