@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/replay"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -415,7 +416,7 @@ func (f *fake) sameAsTwin(text, want []byte) {
 	var out Output
 	f.twin, out = Next(f.twin, in)
 	if got := asJSON(f.t, out); !bytes.Equal(got, want) {
-		f.t.Fatalf("after Resume(Checkpoint) something else follows from input %d\n%.300s\n%s", f.inputs, text, difference(want, got))
+		f.t.Fatalf("after Resume(Checkpoint) something else follows from input %d\n%.300s\n%s", f.inputs, text, replay.Difference(want, got))
 	}
 }
 
@@ -1155,11 +1156,11 @@ func (f *fake) sameViews() {
 	for i := range f.shown {
 		x := &f.shown[i]
 		if now := viewText(f.t, &x.view); !bytes.Equal(now, x.viewed) {
-			f.t.Errorf("the View after input %d has changed since: %s", x.input, difference(x.viewed, now))
+			f.t.Errorf("the View after input %d has changed since: %s", x.input, replay.Difference(x.viewed, now))
 			return
 		}
 		if now := asJSON(f.t, x.output); !bytes.Equal(now, x.returned) {
-			f.t.Errorf("the Output of input %d has changed since: %s", x.input, difference(x.returned, now))
+			f.t.Errorf("the Output of input %d has changed since: %s", x.input, replay.Difference(x.returned, now))
 			return
 		}
 	}
