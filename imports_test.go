@@ -65,10 +65,11 @@ var may = map[string][]string{
 	"core/control/work": {"core/control/ordertest",
 		"core/words", "core/topology", "core/workload", "core/plan", "core/share", "core/hostprep", "core/control/journal",
 	},
-	"core/control/replay":    {"core/words", "core/workload", "core/plan", "core/control/journal", "core/control/work"},
-	"core/control/ordertest": {},
-	"core/share/goal":        {"core/words", "core/workload"},
-	"core/control/homes":     {"core/control/ordertest", "core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/scene"},
+	"core/control/replay":     {"core/words", "core/workload", "core/plan", "core/control/journal", "core/control/work"},
+	"core/control/switchback": {"core/words", "core/workload", "core/plan", "core/trial", "core/hostprep", "core/control/concern/threads", "core/control/work"},
+	"core/control/ordertest":  {},
+	"core/share/goal":         {"core/words", "core/workload"},
+	"core/control/homes":      {"core/control/ordertest", "core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/scene"},
 }
 
 // never lists what core must not import, and why.

@@ -76,7 +76,7 @@ func (s *State) threads() threads.Bound {
 		Concern:  &s.threadsConcern,
 		Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample},
 		Batch:    &s.sharingConcern,
-		Switched: s.trialBalances(),
+		Switched: s.Balances(),
 		Links:    s.Links,
 		Workers:  s.Workers,
 	}

@@ -213,7 +213,7 @@ func (s *State) stepEnded(step *plan.Step, f *Failure) {
 			s.decideAgain(c)
 		}
 	}
-	s.kernelSet(step.Workload, step.To, f)
+	s.Trials.StepEnded(s.trials(), step.Workload, step.To, f)
 }
 
 // wasRestored tells the concerns of an entry that is out of the journal.

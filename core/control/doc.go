@@ -18,6 +18,8 @@
 //	concern  the desired settings; concerns.go lists the concerns, differ.go makes steps of the difference
 //	journal  the original value of everything changed; settings of other programs
 //	work     tasks, effects, retries, undo
+//	replay   comparison of an output with a recorded one
+//	switchback  the arms of the trial under way
 //
 // No I/O, clock, goroutine or randomness belongs here: time comes with the Input.
 //
@@ -49,9 +51,6 @@
 //
 // Invariant: Shells of terminals and young processes get no home because of their size: every command typed in them
 // would inherit it. The user can still name them (TestShellsOfTerminalsAreLeftAlone).
-//
-// Invariant: A trial cannot outlive its program: an arm stands only while the program renews it, and then everything
-// is restored (TestTrialIsLeft, TestOrdersEndTrials, TestKilledTrial).
 //
 // Invariant: In observe mode homenode changes nothing by itself. It carries out and journals explicit orders (host
 // prepare, vm limit, undo); orders that only the loop can carry out are refused

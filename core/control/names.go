@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -48,7 +49,7 @@ func (s *State) means(which *Which, of workload.Lineage) (f *Failure) {
 		return nil
 	}
 	if which.ID == "" {
-		return refuse(BadRequest, words.NameOrAll)
+		return work.Refuse(BadRequest, words.NameOrAll)
 	}
 	// What was placed since the newest scan is in none of the others.
 	all := scene.Known(s.Snapshot.Observations, scene.Remembered{

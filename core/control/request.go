@@ -6,6 +6,7 @@ import (
 
 	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -22,7 +23,9 @@ func (s *State) request(r *Request) {
 		s.Waiting = append(s.Waiting, r)
 		return
 	}
-	s.endsTrial(r)
+	if what := r.overrules(); what != "" {
+		s.Overrule(s.trials(), what)
+	}
 	switch {
 	case r.Trial != nil:
 		s.orderTrial(r.ID, r.Trial)
@@ -40,7 +43,7 @@ func (s *State) request(r *Request) {
 	case r.Change != nil:
 		s.change(r.ID, r.Change)
 	default:
-		s.reply(Reply{ID: r.ID, Failed: refuse(BadRequest, words.NothingAsked)})
+		s.reply(Reply{ID: r.ID, Failed: work.Refuse(BadRequest, words.NothingAsked)})
 	}
 }
 
@@ -86,7 +89,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 		return
 	}
 	if s.Snapshot.Host == nil {
-		s.reply(Reply{ID: id, Failed: refuse(Failed, words.NotScannedYet)})
+		s.reply(Reply{ID: id, Failed: work.Refuse(Failed, words.NotScannedYet)})
 		return
 	}
 	now := s.now()
@@ -124,7 +127,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 func (s *State) placing(in *PlaceRequest) (*homes.Placing, *Failure) {
 	out := &homes.Placing{PlaceRequest: in, As: in.Spec, From: s.origin(in)}
 	if len(in.Spec.Goals) > 0 && out.From.Owner != workload.SystemOwner {
-		return nil, refuse(Forbidden, words.GoalNotYours)
+		return nil, work.Refuse(Forbidden, words.GoalNotYours)
 	}
 	spec := &out.As
 	spec.Near = slices.Clone(spec.Near)
@@ -142,7 +145,7 @@ func (s *State) placing(in *PlaceRequest) (*homes.Placing, *Failure) {
 	}
 	runsAnyway := in.Starts || in.Exact != nil
 	if !runsAnyway {
-		return nil, refuse(NoRoom, words.NoHome, out.Beyond)
+		return nil, work.Refuse(NoRoom, words.NoHome, out.Beyond)
 	}
 	scene.WithoutOwn(spec, &out.From.Asked) // it runs without what its party said of it
 	spec.CPUs, out.From.Asked = max(1, spec.CPUs), workload.Asked{}
@@ -184,7 +187,7 @@ func (s *State) ordered(in *MoveRequest, of workload.Lineage) (*Moved, *Failure)
 	case in.Cancel:
 		return s.cancelMove(id, in.DryRun)
 	case in.To.Empty():
-		return nil, refuse(BadRequest, words.NameNodes)
+		return nil, work.Refuse(BadRequest, words.NameNodes)
 	}
 	if f := s.mayMove(id, in.DryRun); f != nil {
 		return nil, f
@@ -202,9 +205,9 @@ func (s *State) mayMove(id workload.ID, dry bool) *Failure {
 	case dry:
 		return nil
 	case !s.Settings.Enforce:
-		return refuse(Forbidden, words.ObserveOnly)
+		return work.Refuse(Forbidden, words.ObserveOnly)
 	case s.Holds.All:
-		return refuse(Forbidden, words.AllHeldFirst)
+		return work.Refuse(Forbidden, words.AllHeldFirst)
 	case !s.Halted.None():
 		return &Failure{Code: Failed, Text: s.Halted.String()}
 	}
@@ -250,7 +253,7 @@ func (s *State) cancelMove(id workload.ID, dry bool) (*Moved, *Failure) {
 	moving := t != nil && t.Transfer != nil
 	queued := s.Settings.Enforce && !s.Holds.Has(id) && slices.ContainsFunc(s.Steps(), func(x plan.Step) bool { return x.Workload == id && x.Kind.MovesPages() })
 	if !moving && !queued {
-		return nil, refuse(NotFound, words.NoMove, string(id))
+		return nil, work.Refuse(NotFound, words.NoMove, string(id))
 	}
 	answer := &Moved{Workload: id, Outcome: plan.Cancelled}
 	if p := place.Of(s.Placements(), id); p != nil {
@@ -276,21 +279,21 @@ func (s *State) setPartition(id uint64, want plan.Partition, dryRun bool) {
 	h := s.Snapshot.Host
 	no := func(f *Failure) { s.reply(Reply{ID: id, Failed: f}) }
 	if want == "" {
-		no(refuse(BadRequest, words.PartitionEmpty))
+		no(work.Refuse(BadRequest, words.PartitionEmpty))
 		return
 	}
 	if h == nil {
-		no(refuse(Failed, words.NotScannedYet))
+		no(work.Refuse(Failed, words.NotScannedYet))
 		return
 	}
 	st := s.Facts
 	if err := want.Apply(h, &st.Policy); err != nil {
-		no(refuse(BadRequest, words.PartitionUnfit, err.Error()))
+		no(work.Refuse(BadRequest, words.PartitionUnfit, err.Error()))
 		return
 	}
 	st.Placements = s.withAdmissions(s.Placements()) // what is held for others too
 	if block := place.InTheWay(st); len(block) > 0 {
-		no(refuse(NoRoom, words.PartitionBlocked, words.Some(words.Sentences(block), 3)))
+		no(work.Refuse(NoRoom, words.PartitionBlocked, words.Some(words.Sentences(block), 3)))
 		return
 	}
 	if dryRun {
@@ -328,12 +331,12 @@ func (s *State) change(id uint64, in *Change) {
 	w := in.Steps[0].Workload
 	for i := range in.Steps {
 		if in.Steps[i].Workload != w || w == "" {
-			s.reply(Reply{ID: id, Failed: refuse(BadRequest, words.OneWorkload)})
+			s.reply(Reply{ID: id, Failed: work.Refuse(BadRequest, words.OneWorkload)})
 			return
 		}
 	}
 	if s.Stopping {
-		s.reply(Reply{ID: id, Failed: refuse(Failed, words.DaemonEnds)})
+		s.reply(Reply{ID: id, Failed: work.Refuse(Failed, words.DaemonEnds)})
 		return
 	}
 	if s.by != nil {

@@ -28,7 +28,7 @@ func (s *State) scan(in *Scan) {
 	defer s.answerWaiting()
 	if in.Failed != "" {
 		s.once(scanFailed, plan.Event{Kind: plan.EventHost, Error: true}, words.ScanFailed, in.Failed)
-		s.trialDue() // a host that cannot be seen must not stay without homenode
+		s.Due(s.trials()) // a host that cannot be seen must not stay without homenode
 		return
 	}
 	s.over(scanFailed)
@@ -120,7 +120,7 @@ func (s *State) decide() {
 	if asked {
 		s.Ledger()
 	}
-	s.trialDue()
+	s.Due(s.trials())
 	s.surveyDue()
 	if !s.acts() {
 		return
@@ -157,15 +157,6 @@ func (s *State) begun(c *workload.Claim) (any bool) {
 // acts reports whether plans are carried out.
 func (s *State) acts() bool {
 	return s.Settings.Enforce && !s.Stopping && s.Halted.None() && s.surveyed()
-}
-
-// stepsOf is the workloads that steps are about.
-func stepsOf(steps []plan.Step) map[workload.ID]bool {
-	out := map[workload.ID]bool{}
-	for i := range steps {
-		out[steps[i].Workload] = true
-	}
-	return out
 }
 
 // living returns the placements of what lives, and forgets what is kept for other workloads.

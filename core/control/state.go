@@ -9,23 +9,12 @@ import (
 	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/control/switchback"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
-
-// Holds is what undo, or the cancelling of a move, told homenode to leave alone.
-type Holds struct {
-	All bool                 `json:"all"`
-	IDs map[workload.ID]bool `json:"ids"`
-}
-
-// Has reports whether a workload is held.
-func (h *Holds) Has(id workload.ID) bool {
-	whole, _ := workload.PartOf(id)
-	return h.All || h.IDs[id] || h.IDs[whole]
-}
 
 // State is everything homenode remembers of a host. Next owns the one it is given and
 // may change what it refers to.
@@ -35,14 +24,13 @@ type State struct {
 	scene.Scene
 	homes.Homes
 	work.Work
+	switchback.Trials
 	heirs
 
 	// On disk.
 	Events    uint64 // numbered so far
 	Holds     Holds
 	Partition plan.Partition // between dedicated and shared work
-	Trial     *Trial         `json:",omitempty"` // under way; nil for none
-	TrialOver *TrialOver     `json:",omitempty"`
 
 	// From the newest scan.
 	Balancing balance.Report
@@ -106,7 +94,7 @@ const (
 	KeyPartition  = "partition"
 	KeyUndoing    = work.KeyUndoing
 	KeyTheirs     = work.KeyTheirs
-	KeyTrial      = "trial"
+	KeyTrial      = switchback.Key
 )
 
 // New is the state of a daemon that starts on what an earlier one left.
@@ -120,7 +108,7 @@ func New(settings Settings, saved Saved) *State {
 		Holds:     Holds{All: saved.Holds.All, IDs: cloned(saved.Holds.IDs)},
 		Partition: settings.Partition,
 		Concerns:  newConcerns(&settings, &saved),
-		Trial:     trialOf(saved.Trial),
+		Trials:    switchback.Trials{Trial: switchback.Resumed(saved.Trial)},
 		Scene: scene.Scene{
 			Claims:   map[workload.ID]*workload.Claim{},
 			SeenAs:   map[workload.ID][]workload.ID{},

@@ -3,6 +3,7 @@ package control
 import (
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control/homes"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -36,7 +37,7 @@ func (v *View) WouldMove(name workload.ID, to topology.NodeSet, of workload.Line
 	case f != nil:
 		return nil, f
 	case to.Empty():
-		return nil, refuse(BadRequest, words.NameNodes)
+		return nil, work.Refuse(BadRequest, words.NameNodes)
 	}
 	if homes.MovedByManager(o.ID, v.Claims[o.ID]) != nil {
 		why := words.Because(words.ManagerMoves, string(o.ID), v.Claims[o.ID].MovedBy)

@@ -25,6 +25,7 @@ type (
 	NotUndone  = work.NotUndone
 	Code       = work.Code
 	Failure    = work.Failure
+	Holds      = work.Holds
 
 	retry   = work.Retry
 	stepKey = work.Key
