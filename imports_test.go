@@ -65,6 +65,7 @@ var may = map[string][]string{
 	"core/control/work": {"core/control/ordertest",
 		"core/words", "core/topology", "core/workload", "core/plan", "core/share", "core/hostprep", "core/control/journal",
 	},
+	"core/control/differ":     {"core/workload", "core/plan", "core/control/concern", "core/control/work"},
 	"core/control/replay":     {"core/words", "core/workload", "core/plan", "core/control/journal", "core/control/work"},
 	"core/control/switchback": {"core/words", "core/workload", "core/plan", "core/trial", "core/hostprep", "core/control/concern/threads", "core/control/work"},
 	"core/control/ordertest":  {},

@@ -116,7 +116,7 @@ func (s *State) surveyConcerns(in *Survey) {
 	switch in.Kind {
 	case Interrupts:
 		s.interruptsConcern.Found(in.Devices)
-		s.decideAgain(s.interrupts())
+		s.differ().Again(s.interrupts())
 	case Isolation:
 		s.isolateConcern.Found(in.Noise)
 	}
@@ -147,11 +147,11 @@ func (s *State) orderConcerns(r *Request) bool {
 		off := !r.DryRun && s.sharingConcern.Turn(sc, r.Share.On)
 		s.reply(Reply{ID: r.ID, Share: &ShareOrder{On: r.Share.On}})
 		if off {
-			s.restoreAtOnce(s.scheduler())
+			s.differ().RestoreAtOnce(s.scheduler())
 		}
 	case r.Upgrade != nil:
 		s.scheduler().Upgrade(sc, r.ID, *r.Upgrade, r.DryRun)
-		s.decideAgain(s.scheduler())
+		s.differ().Again(s.scheduler())
 	default:
 		return false
 	}

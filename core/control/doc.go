@@ -15,7 +15,8 @@
 //
 //	scene    the workloads of the host, and the wishes for each
 //	homes    admissions, the ledger, requests for a home
-//	concern  the desired settings; concerns.go lists the concerns, differ.go makes steps of the difference
+//	concern  the desired settings; concerns.go lists the concerns
+//	differ   steps and restores of the difference between desires and journal
 //	journal  the original value of everything changed; settings of other programs
 //	work     tasks, effects, retries, undo
 //	replay   comparison of an output with a recorded one

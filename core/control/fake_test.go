@@ -36,6 +36,12 @@ const (
 
 // fake is a host with workloads, on which Next is driven: what an effect changes is
 // what the next scan sees. Effects are done at once unless keep says otherwise.
+// settingKey names a setting.
+type settingKey struct {
+	kind plan.SettingKind
+	path string
+}
+
 type fake struct {
 	units []string // that systemd was asked to stop
 	later string   // Change.Threads of the next division

@@ -81,7 +81,7 @@ func (s *State) decide() {
 	s.NewPlan()
 	s.FindTargets()
 	if len(violations) == 0 {
-		s.reconcile()
+		s.differ().Reconcile()
 	}
 	if changing := func(x plan.Step) bool { return s.Work.Changing(x.Workload) }; slices.ContainsFunc(s.Plan.Steps, changing) {
 		s.Plan.Steps = slices.DeleteFunc(slices.Clone(s.Plan.Steps), changing)
@@ -128,7 +128,7 @@ func (s *State) decide() {
 	s.checkSettings()
 	s.lookForInherited()
 	s.Dispatch()
-	s.verify() // what is restored does not wait for an answer
+	s.differ().Verify() // what is restored does not wait for an answer
 	s.prune()
 }
 

@@ -326,7 +326,7 @@ func TestSchedulerUpgradeWaits(t *testing.T) {
 	k.Ask, k.Do = 77, share.SchedulerDo{Verb: share.Replace, Version: "v2"}
 	f.s.out = &Output{}
 	k.Look = k.Stale + 1
-	f.s.looked(&Result{ID: k.Look, Failed: &Failure{Code: NoAnswer, Text: "it did not come back"}})
+	f.s.differ().Looked(&Result{ID: k.Look, Failed: &Failure{Code: NoAnswer, Text: "it did not come back"}})
 	if len(f.s.out.Replies) > 0 || k.Ask != 77 {
 		t.Errorf("answered: %+v", f.s.out.Replies)
 	}

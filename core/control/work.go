@@ -86,7 +86,7 @@ func (l loop) SaveMove(m plan.Move)                           { l.s.out.Save.Mov
 func (l loop) StepEnded(step *plan.Step, f *work.Failure)     { l.s.stepEnded(step, f) }
 func (l loop) PruneSoon()                                     { l.s.pruneSoon() }
 func (l loop) TookAway(id workload.ID)                        { delete(l.s.Given, id) }
-func (l loop) EntryRestored(e *plan.Entry)                    { l.s.wasRestored(e) }
+func (l loop) EntryRestored(e *plan.Entry)                    { l.s.differ().Restored(e) }
 
 func (l loop) Room() (*topology.Host, topology.KiB) {
 	return l.s.Snapshot.Host, l.s.Settings.Policy.ReservedMemory
@@ -132,7 +132,7 @@ func (s *State) result(r *Result) {
 		s.prunedResult(r)
 	case s.Inheriting == r.ID && r.ID != 0:
 		s.inheritedResult(r)
-	case s.looked(r):
+	case s.differ().Looked(r):
 	case s.UndoResult(r):
 	default:
 		s.CheckResult(r)
