@@ -19,6 +19,8 @@
 //	differ   steps and restores of the difference between desires and journal
 //	journal  the original value of everything changed; settings of other programs
 //	work     tasks, effects, retries, undo
+//	history  lines of history, each once
+//	upkeep   settings that read otherwise, entries of what is gone, inherited settings
 //	replay   comparison of an output with a recorded one
 //	switchback  the arms of the trial under way
 //
@@ -41,9 +43,6 @@
 //
 // Invariant: A party cannot take more than its ceiling by its own word: a name, a size or a request counts only
 // within it, unless the operator granted more (TestCeilingOfRequests, TestClaimsHaveACeiling, TestOneOwnerHoldsHalf).
-//
-// Invariant: The journal entry of a process goes only when every process that inherited its affinity has its own
-// entry (TestEntryOfTheDeadStaysWhileItIsInherited).
 //
 // Invariant: The source of a claimed workload is right about it; the ledger is right only about a change that
 // homenode has in progress. If two sources claim one cgroup, the first keeps it (TestTwoSourcesClaimOneCgroup).

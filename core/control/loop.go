@@ -60,7 +60,7 @@ func (l loop) Halted() words.Reason                             { return l.s.Hal
 func (l loop) RetryOf(key work.Key) work.Retry                  { return l.s.Retries[key] }
 func (l loop) Later(at time.Time) bool                          { return l.s.Later(at) }
 func (l loop) Again(key work.Key) bool                          { return l.s.Again(key) }
-func (l loop) Over(key string)                                  { l.s.over(key) }
+func (l loop) Over(key string)                                  { l.s.Over(key) }
 func (l loop) Save(key string, value any)                       { l.s.save(key, value) }
 func (l loop) Ask(e work.Effect) uint64                         { return l.s.Effect(e) }
 func (l loop) SurveyAgain(kind work.SurveyKind)                 { l.s.surveyAgain(kind) }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/homenode/homenode/core/control/upkeep"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/words"
@@ -457,13 +458,13 @@ func TestThreadsThatLeave(t *testing.T) {
 	f.disk.entries[9999] = plan.Entry{Seq: 9999, Time: f.now, Workload: "/batch1", Kind: plan.TaskPolicy, Path: thread.path, Old: "batch", New: plan.PolicyExt, State: plan.Applied}
 	f.start()
 	f.scans(2)
-	f.after(pruneEvery)
+	f.after(upkeep.PruneEvery)
 	f.scans(2)
 	if f.s.Journal.Of(plan.TaskPolicy, thread.path) == nil {
 		t.Error("a thread that lives is forgotten")
 	}
 	delete(f.values, thread)
-	f.after(pruneEvery)
+	f.after(upkeep.PruneEvery)
 	f.scans(2)
 	if f.s.Journal.Of(plan.TaskPolicy, thread.path) != nil {
 		t.Error("a thread that has ended stays in the journal")

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/history"
 	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/switchback"
+	"github.com/homenode/homenode/core/control/upkeep"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
@@ -25,10 +27,10 @@ type State struct {
 	homes.Homes
 	work.Work
 	switchback.Trials
-	heirs
+	upkeep.Searches
+	history.Lines
 
 	// On disk.
-	Events    uint64 // numbered so far
 	Holds     Holds
 	Partition plan.Partition // between dedicated and shared work
 
@@ -43,11 +45,7 @@ type State struct {
 	// What is under way.
 	Waiting []*Request `json:",omitempty"` // for the first scan
 
-	Left     map[workload.ID]workload.Owner // owners of what is gone (see left)
-	wide     map[workload.ID]bool           // see View.Wide
-	Told     map[string]string              // what was said last of what would repeat
-	Balanced string                         // what was last said of balancing
-	Swung    time.Time                      // when it was last said that a node is, or no longer is, short
+	wide map[workload.ID]bool // see View.Wide
 
 	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
 	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)
@@ -102,7 +100,7 @@ func New(settings Settings, saved Saved) *State {
 	s := &State{
 		engine:    balance.Tick,
 		Settings:  settings,
-		Events:    saved.Events,
+		Lines:     history.New(saved.Events),
 		Homes:     homes.New(saved.Admissions, saved.Chosen, saved.Placements),
 		Work:      work.New(saved.Seq, saved.Journal, saved.Theirs, saved.Moves, saved.Undoing),
 		Holds:     Holds{All: saved.Holds.All, IDs: cloned(saved.Holds.IDs)},
@@ -118,8 +116,7 @@ func New(settings Settings, saved Saved) *State {
 		},
 		Surveyed: map[SurveyKind]time.Time{},
 		Known:    map[SurveyKind]bool{},
-		heirs:    heirs{Asked: map[processKey]bool{}},
-		Told:     map[string]string{},
+		Searches: upkeep.New(),
 	}
 	s.Attach(loop{s})
 	s.History.Changes = saved.Past
