@@ -13,16 +13,18 @@
 //
 // This package conducts. Its packages:
 //
-//	scene    the workloads of the host, and the wishes for each
-//	homes    admissions, the ledger, requests for a home
-//	concern  the desired settings; concerns.go lists the concerns
-//	differ   steps and restores of the difference between desires and journal
-//	journal  the original value of everything changed; settings of other programs
-//	work     tasks, effects, retries, undo
-//	history  lines of history, each once
-//	upkeep   settings that read otherwise, entries of what is gone, inherited settings
-//	replay   comparison of an output with a recorded one
+//	settings    the configuration as far as decisions go by it
+//	scene       the workloads of the host, and the wishes for each
+//	homes       admissions, the ledger, requests for a home
+//	concern     the desired settings; concerns.go lists the concerns
+//	differ      steps and restores of the difference between desires and journal
+//	journal     the original value of everything changed; settings of other programs
+//	work        tasks, effects, retries, undo
+//	upkeep      settings that read otherwise, entries of what is gone, inherited settings
 //	switchback  the arms of the trial under way
+//	history     lines of history, each once
+//	view        what can be seen between two inputs; what-if
+//	replay      comparison of an output with a recorded one
 //
 // No I/O, clock, goroutine or randomness belongs here: time comes with the Input.
 //

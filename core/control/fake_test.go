@@ -1154,7 +1154,7 @@ func (f *fake) keepView(out Output) {
 
 func viewText(t testing.TB, v *View) []byte {
 	type plain View
-	return append(asJSON(t, (*plain)(v)), asJSON(t, v.facts)...)
+	return append(asJSON(t, (*plain)(v)), asJSON(t, v.Facts)...)
 }
 
 // sameViews fails where a View or an Output that a reader holds is not what it was.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/control/view"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -84,7 +85,7 @@ func (s *State) withdraw(id uint64) {
 
 // admit finds a home for work that is about to start.
 func (s *State) admit(id uint64, in *PlaceRequest) {
-	if f := failure(in.Check()); f != nil {
+	if f := view.FailureOf(in.Check()); f != nil {
 		s.reply(Reply{ID: id, Failed: f})
 		return
 	}
@@ -158,7 +159,7 @@ func (s *State) placed(id uint64, r homes.Result) {
 		s.event(plan.Event{Kind: plan.EventPlan, Workload: e.Workload}, e.Code, e.Values...)
 	}
 	s.keep(r.Save)
-	s.reply(Reply{ID: id, Place: r.Placed, Failed: failure(r.Refused)})
+	s.reply(Reply{ID: id, Place: r.Placed, Failed: view.FailureOf(r.Refused)})
 }
 
 // runsOn reports whether work that has its CPUs from a hold (see workload.Claim.Booked) runs on
@@ -180,7 +181,7 @@ func (s *State) move(id uint64, in *MoveRequest, of workload.Lineage) {
 }
 
 func (s *State) ordered(in *MoveRequest, of workload.Lineage) (*Moved, *Failure) {
-	id, f := find(running(s.Snapshot.Observations, s.Claims), in.ID, of)
+	id, f := view.Find(scene.Running(s.Snapshot.Observations, s.Claims), in.ID, of)
 	switch {
 	case f != nil:
 		return nil, f
@@ -198,7 +199,7 @@ func (s *State) ordered(in *MoveRequest, of workload.Lineage) (*Moved, *Failure)
 
 // mayMove returns why an order is refused at once.
 func (s *State) mayMove(id workload.ID, dry bool) *Failure {
-	if f := failure(homes.MovedByManager(id, s.Claims[id])); f != nil {
+	if f := view.FailureOf(homes.MovedByManager(id, s.Claims[id])); f != nil {
 		return f
 	}
 	switch {
@@ -220,7 +221,7 @@ func (s *State) rehome(id workload.ID, in *MoveRequest) (*Moved, *Failure) {
 	order.State.Placements = s.withAdmissions(s.Placements()) // what is held for others too
 	next, answer, bad := homes.Order(order, s.Placements(), id, in.To)
 	if bad != nil || in.DryRun {
-		return answer, failure(bad)
+		return answer, view.FailureOf(bad)
 	}
 	if answer.Outcome == plan.Kept {
 		s.TryAgain(id)
@@ -297,7 +298,7 @@ func (s *State) setPartition(id uint64, want plan.Partition, dryRun bool) {
 		return
 	}
 	if dryRun {
-		s.reply(Reply{ID: id, Partition: &PartitionNow{orAny(want), st.Policy.Split, st.Policy.Dedicated}})
+		s.reply(Reply{ID: id, Partition: &PartitionNow{Partition: orAny(want), Split: st.Policy.Split, Dedicated: st.Policy.Dedicated}})
 		return
 	}
 	before := s.Partition
@@ -312,7 +313,7 @@ func (s *State) setPartition(id uint64, want plan.Partition, dryRun bool) {
 // PartitionNow is the partition as it holds.
 func (s *State) PartitionNow() PartitionNow {
 	p := &s.Facts.Policy
-	return PartitionNow{orAny(s.Partition), p.Split, p.Dedicated}
+	return PartitionNow{Partition: orAny(s.Partition), Split: p.Split, Dedicated: p.Dedicated}
 }
 
 func orAny(p plan.Partition) plan.Partition {

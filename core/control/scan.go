@@ -93,7 +93,7 @@ func (s *State) decide() {
 	}
 	s.wide = nil
 	for i := range s.Plan.Placements {
-		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.readsThreads() {
+		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.ReadsThreads() {
 			if s.wide == nil {
 				s.wide = map[workload.ID]bool{}
 			}

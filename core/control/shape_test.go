@@ -11,7 +11,7 @@ import (
 
 // Bounds of the shape of this package. They may fall, never rise.
 const (
-	mostLines  = 4100 // of the package itself, without tests and subfolders
+	mostLines  = 2500 // of the package itself, without tests and subfolders
 	mostFields = 25   // of State
 )
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/switchback"
+	"github.com/homenode/homenode/core/control/view"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -59,7 +60,7 @@ func (l loop) SaveHolds() { l.s.saveHolds() }
 func (l loop) UndoAndHold(which work.Which) { l.s.undo(0, which, workload.Lineage{}) }
 
 func (l loop) Find(name workload.ID) (workload.ID, *work.Failure) {
-	return find(running(l.s.Snapshot.Observations, l.s.Claims), name, workload.Lineage{})
+	return view.Find(scene.Running(l.s.Snapshot.Observations, l.s.Claims), name, workload.Lineage{})
 }
 
 func (l loop) Unasked(f func()) {
