@@ -47,6 +47,7 @@ type HouseSummary struct {
 	CPUUse        *float64 `json:"cpu_use"`        // CPUs busy; null unknown
 	MemoryKiB     int64    `json:"memory_kib"`     // memory in all, KiB
 	UsedKiB       int64    `json:"used_kib"`       // memory that is neither free nor reclaimable, KiB
+	Goal          string   `json:"goal,omitempty"` // tightest latency goal: "db p99 1.4 of 2 ms, held"; absent without goals
 	Problems      []string `json:"problems"`       // what could not be read or done, a sentence each; 20 at most
 }
 

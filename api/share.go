@@ -80,6 +80,29 @@ type ShareGoal struct {
 	Limits bool        `json:"limits"`          // whether this goal has the least slack and decides
 }
 
+// Decides returns the goal with the least slack, by which sharing goes; nil while no metric can be used.
+func (s *Sharing) Decides() *ShareGoal {
+	if s == nil {
+		return nil
+	}
+	for i := range s.Goals {
+		if s.Goals[i].Limits {
+			return &s.Goals[i]
+		}
+	}
+	return nil
+}
+
+// Name returns the name of the goal's workload, which is one of all; its ID where it has none.
+func (g *ShareGoal) Name(all []Workload) string {
+	for i := range all {
+		if w := &all[i]; w.ID == g.ID && w.Name != "" {
+			return w.Name
+		}
+	}
+	return string(g.ID)
+}
+
 // Text returns a goal as "p99 1.4 of 2 ms".
 func (g *ShareGoal) Text() string {
 	now := "unknown"

@@ -12,6 +12,9 @@ type Trend struct {
 	StepS      float64     `json:"step_s"`         // time between two points, s
 	Local      []*float64  `json:"local"`          // local share of online work, 0 to 1, a point each step, 15 minutes at most; null unknown
 	MovedAt    []time.Time `json:"moved_at"`       // when each page move of these points ended
+	// Slack is the least slack of all latency goals, at most 1 and below 0 when one is missed, at the points of Local;
+	// null while no metric can be used; absent while no point has any.
+	Slack []*float64 `json:"slack,omitempty"`
 }
 
 // TrendSpan is the time of the curve at most.

@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/goccy/go-yaml"
@@ -66,7 +67,7 @@ func (c *Config) Values() []Value {
 	return out
 }
 
-var roundTimes = regexp.MustCompile(`([mh])(0[ms])+$`)
+var roundTimes = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`([mh])(0[ms])+$`) })
 
 // Written is a value as a person writes it in YAML.
 func Written(v any) string {
@@ -82,7 +83,7 @@ func Written(v any) string {
 		}
 		return fmt.Sprint(uint64(v), "B")
 	case time.Duration:
-		return roundTimes.ReplaceAllString(v.String(), "$1")
+		return roundTimes().ReplaceAllString(v.String(), "$1")
 	case plan.Partition:
 		return cmp.Or(string(v), "any")
 	case Grants:

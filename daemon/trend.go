@@ -51,10 +51,11 @@ func (t *Trend) Look(v *control.View) *api.Trend {
 	}
 	gap := v.At.Sub(t.last)
 	t.last = v.At
-	local := onlineLocality(v)
+	local, slack := onlineLocality(v), leastSlack(v)
 	if t.now != nil && (gap < 0 || gap > api.TrendSpan) { // the clock was set, or nothing was seen for longer than the curve goes back
 		next := *t.now
 		next.From, next.Local, next.MovedAt = v.At, []*float64{local}, []time.Time{}
+		next.Slack = withSlack(nil, 0, slack)
 		if next.Since.After(v.At) {
 			next.Since = v.At
 		}
@@ -63,25 +64,61 @@ func (t *Trend) Look(v *control.View) *api.Trend {
 	}
 	if t.now == nil {
 		t.now = &api.Trend{Since: v.At, First: local, From: v.At, StepS: trendStep.Seconds(), Local: []*float64{local}, MovedAt: []time.Time{}}
+		t.now.Slack = withSlack(nil, 0, slack)
 		return t.now
 	}
 	next := *t.now
 	at := next.From.Add(time.Duration(len(next.Local)) * trendStep)
 	unseen := v.At.Sub(at) > gapFrom
 	for ; !at.After(v.At); at = at.Add(trendStep) {
-		point := local
+		point, left := local, slack
 		if unseen && v.At.Sub(at) >= trendStep {
-			point = nil
+			point, left = nil, nil
 		}
+		next.Slack = withSlack(next.Slack, len(next.Local), left)
 		next.Local = append(next.Local, point)
 	}
 	const most = int(api.TrendSpan/trendStep) + 1
 	if old := len(next.Local) - most; old > 0 {
 		next.Local, next.From = slices.Clone(next.Local[old:]), next.From.Add(time.Duration(old)*trendStep)
 		next.MovedAt = slices.DeleteFunc(slices.Clone(next.MovedAt), next.From.After)
+		next.Slack = withoutOldest(next.Slack, old)
 	}
 	t.now = &next
 	return t.now
+}
+
+// leastSlack returns the slack of the tightest latency goal; nil without a usable goal.
+func leastSlack(v *control.View) *float64 {
+	g := v.Sharing.Steering
+	if g == nil || g.Worst < 0 {
+		return nil
+	}
+	slack := math.Round(1000*g.Goals[g.Worst].Slack) / 1000
+	return &slack
+}
+
+// withSlack appends a point to a curve that has before points, and begins one at the first known slack.
+func withSlack(curve []*float64, before int, slack *float64) []*float64 {
+	if curve == nil && slack == nil {
+		return nil
+	}
+	if curve == nil {
+		curve = make([]*float64, before)
+	}
+	return append(curve, slack)
+}
+
+// withoutOldest returns a curve without its old points; nil where none of the others is known.
+func withoutOldest(curve []*float64, old int) []*float64 {
+	if curve == nil {
+		return nil
+	}
+	curve = slices.Clone(curve[old:])
+	if !slices.ContainsFunc(curve, func(x *float64) bool { return x != nil }) {
+		return nil
+	}
+	return curve
 }
 
 // onlineLocality is the local share of the accesses of online work, each workload counting by the

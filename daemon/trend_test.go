@@ -6,7 +6,9 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/share/goal"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -56,5 +58,39 @@ func TestTrend(t *testing.T) {
 		if now = trend.Look(view(at+10*time.Second, 0.9)); len(now.Local) != 3 {
 			t.Errorf("clock %v: the curve does not go on: %d points", at, len(now.Local))
 		}
+	}
+}
+
+// TestTrendOfSlack: the curve of slack begins with the first usable goal, has a point for each point of the other
+// curve, a gap where no metric can be used, and ends when its last point is 15 minutes old.
+func TestTrendOfSlack(t *testing.T) {
+	began := time.Date(2026, 11, 24, 9, 0, 0, 0, time.UTC)
+	var trend Trend
+	look := func(after time.Duration, slack ...float64) *api.Trend {
+		v := &control.View{At: began.Add(after), Scans: 1}
+		if len(slack) > 0 {
+			v.Sharing.Steering = &sharing.Steering{Worst: 0, Goals: []goal.Verdict{{Slack: slack[0]}}}
+		}
+		return trend.Look(v)
+	}
+	if now := look(0); now.Slack != nil {
+		t.Errorf("slack without a goal: %v", now.Slack)
+	}
+	look(5 * time.Second)
+	now := look(10*time.Second, 0.25)
+	if len(now.Slack) != len(now.Local) || now.Slack[0] != nil || *now.Slack[2] != 0.25 {
+		t.Errorf("%d points of slack, %d of the other curve: %v", len(now.Slack), len(now.Local), now.Slack)
+	}
+	before := now
+	look(15*time.Second, -0.5)
+	now = look(20 * time.Second)
+	if len(before.Slack) != 3 || *now.Slack[3] != -0.5 || now.Slack[4] != nil {
+		t.Errorf("then %v, now %v", before.Slack, now.Slack)
+	}
+	for s := 25; s <= 1000; s += 5 {
+		now = look(time.Duration(s) * time.Second)
+	}
+	if now.Slack != nil {
+		t.Errorf("after 16 minutes without a goal: %d points", len(now.Slack))
 	}
 }

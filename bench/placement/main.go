@@ -6,6 +6,7 @@
 //	go run ./bench/placement -lines CASE.json...     # the scorer's result format
 //	go run ./bench/placement -repack -scorer DIR     # runs with moves, for score.py
 //	go run ./bench/placement -speed                  # decision times beside real peers, in one run
+//	go run ./bench/placement -caches                 # last-level caches a guest, beside rules of the kubelet and nri-plugins
 //	go run ./bench/placement -curve                  # decision times on hosts of growing size
 package main
 
@@ -34,6 +35,7 @@ func main() {
 	limits := flag.Bool("limit", false, "compute what no on-line policy can be expected to beat (a minute)")
 	scorer := flag.String("scorer", "", "write cases and results for score.py to `DIR`")
 	fast := flag.Bool("speed", false, "decision times beside the reference policies, Nova and the kubelet's managers, on CASE... or on traces of its own")
+	caches := flag.Bool("caches", false, "last-level caches a dedicated guest, beside the rules that the kubelet and nri-plugins document")
 	grow := flag.Bool("curve", false, "decision times on hosts of growing size")
 	picture := flag.String("svg", "", "with -curve: `FILE` for a picture")
 	o := speedOptions{}
@@ -49,7 +51,7 @@ func main() {
 	o.arrivals = max(1, o.arrivals)
 	out := bufio.NewWriter(os.Stdout)
 	b := bench{
-		shared: *shared, paths: flag.Args(), lines: *lines, scores: *scores, limits: *limits, scorer: *scorer,
+		shared: *shared, paths: flag.Args(), lines: *lines, scores: *scores, caches: *caches, limits: *limits, scorer: *scorer,
 		o: replay.Options{Peer: *peer, Must: *all, Repack: *repack},
 	}
 	var err error
@@ -75,6 +77,7 @@ type bench struct {
 	shared                string
 	paths                 []string
 	lines, scores, limits bool
+	caches                bool
 	scorer                string
 	o                     replay.Options
 }
@@ -91,6 +94,9 @@ func (b *bench) run(w io.Writer) error {
 	}
 	start := time.Now()
 	b.o.Now = func() int64 { return time.Since(start).Nanoseconds() }
+	if b.caches {
+		return compareCaches(w, b.paths, b.o)
+	}
 	if b.scorer != "" {
 		return forScorer(b.scorer, b.shared, b.paths, b.o)
 	}

@@ -34,9 +34,12 @@ func variable(uid types.UID, request string) string {
 }
 
 // cpuset is the variable in which a claim's container finds its CPUs, as "DRA_CPUSET_<claim UID>=0-2,14-15".
-// dra-driver-cpu made the name, hyphens of the UID included, and KubeVirt's virt-launcher pins vCPUs by it
-// (VEP 152). It is "" for a claim of several requests: a container may have one of them, and a variable of the
-// whole claim would name CPUs that are not its own. Without it virt-launcher uses the CPU set of its cgroup.
+// dra-driver-cpu made the name, hyphens of the UID included, and KubeVirt's virt-launcher is to pin vCPUs by it
+// (veps/sig-compute/152-cpu-dra/vep.md of kubevirt/enhancements, pull request 414; KubeVirt had no code for it at
+// d923fdb, August 2026). KubeVirt's parser of CPU lists takes no spaces (pkg/util/hardware/hw_utils.go).
+//
+// It is "" for a claim of several requests: a container may have one of them, and a variable of the whole claim would
+// name CPUs that are not its own. Without it virt-launcher uses the CPU set of its cgroup.
 func (c *claim) cpuset() string {
 	if len(c.requests()) != 1 {
 		return ""

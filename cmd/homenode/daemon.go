@@ -103,6 +103,7 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 		if lock.Notice != nil {
 			slog.Warn("another enforcing daemon might not be noticed", "err", lock.Notice)
 		}
+		pressureIn(ctx, &options)
 	}
 	options.Log = slog.Default()
 	if most := int64(c.Record.MaxSize); most > 0 {

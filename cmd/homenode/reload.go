@@ -141,9 +141,16 @@ func hasFiles(o cli.DaemonOptions, layers []config.Layer) bool {
 	return err == nil && (c.API.Token != "" || c.API.Cert != "" || c.API.ClientCA != "")
 }
 
+// smallPages keeps the daemon's memory in small pages. Each huge page that the kernel makes of them later interrupts
+// every CPU, isolated ones too (collapse_huge_page, mm/khugepaged.c), and the daemon gains nothing by it.
+func smallPages() {
+	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0) // a kernel without huge pages knows no such call
+}
+
 // runDaemon is `homenode daemon`.
 func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	slog.SetDefault(slog.New(logHandler(o)))
+	smallPages()
 	read := cli.Reading(ctx, os.Stderr)
 	h := newHangup(ctx) // before the files are read: nothing is lost that is changed later
 	before, reloaded := inherited()

@@ -48,6 +48,7 @@ type fake struct {
 	beat  int      // of hurt
 
 	uses     []workload.NodeUse // what scans see of the nodes
+	tickless topology.CPUSet    // of a survey of isolation
 	metrics  []workload.MetricReading
 	t        testing.TB
 	s        *State

@@ -21,7 +21,7 @@ func (f *fake) noisy() {
 	}
 	put(plan.HostFile, hostprep.Workqueue, topology.Mask(all))
 	put(plan.HostFile, hostprep.DefaultIRQ, topology.Mask(all))
-	n := hostprep.Noise{Unbound: all, Default: all, Latency: all, Preference: topology.CPUs(0, 1, 2, 3), Governor: all.Minus(topology.CPUs(0, 1, 2, 3))}
+	n := hostprep.Noise{Tickless: f.tickless, Unbound: all, Default: all, Latency: all, Preference: topology.CPUs(0, 1, 2, 3), Governor: all.Minus(topology.CPUs(0, 1, 2, 3))}
 	for cpu := range all.All() {
 		put(plan.HostFile, hostprep.IdleLatency(cpu), "0")
 		put(plan.HostFile, hostprep.EnergyPreference(cpu), "balance_performance")
@@ -123,5 +123,35 @@ func (f *fake) noisyGone(t *testing.T, db workload.ID) {
 	}
 	if got := f.get(plan.CgroupPartition, string(db)); got != "member" {
 		t.Errorf("partition %q", got)
+	}
+}
+
+// TestIsolatedTick: explain names the isolated CPUs whose tick goes on, and no others.
+func TestIsolatedTick(t *testing.T) {
+	for _, tt := range []struct {
+		name     string
+		tickless topology.CPUSet
+		some     bool // CPUs are named
+	}{
+		{"started without nohz_full=", topology.CPUSet{}, true},
+		{"with nohz_full= for every CPU", topology.CPUs(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15), false},
+	} {
+		rule := workload.Rule{Match: "/a/b/db", Class: workload.Dedicated, Isolated: true}
+		f := newFake(t, 2, 8, ruled(rule))
+		f.tickless = tt.tickless
+		f.noisy()
+		db, web := f.add("a/b/db", 2, 1<<20, 0), f.add("web", 2, 1<<20, 1)
+		f.batch(db)
+		f.batch(web)
+		f.scans(8)
+		named := map[workload.ID]bool{}
+		for _, d := range f.s.Plan.Report.Decisions {
+			for _, r := range d.Reasons {
+				named[d.Workload] = named[d.Workload] || r.Code == words.IsolatedTick
+			}
+		}
+		if named[db] != tt.some || named[web] {
+			t.Errorf("%s: named for %v", tt.name, named)
+		}
 	}
 }

@@ -450,3 +450,22 @@ func TestBatchWorkEnds(t *testing.T) {
 		t.Errorf("asked: %+v, told %d times", r, f.toldOf("/batch2", words.NothingToRestore))
 	}
 }
+
+// TestFirstUseIsNoDip: a service whose cgroup is older than its processes is first seen with a mean over its life
+// that no CPU ever ran. Batch work keeps its budget, and what the service really uses still counts.
+func TestFirstUseIsNoDip(t *testing.T) {
+	f := batch(t, turnedOn)
+	f.use(0.5, 2)
+	f.scans(20)
+	before := f.s.View().Sharing.Nodes[0]
+	web := f.works["/web"]
+	web.obs.Window, web.obs.CPUUse = 0, 7
+	f.scans(1)
+	now := f.s.View().Sharing.Nodes[0]
+	if now.CPUs < before.CPUs {
+		t.Errorf("the budget fell from %.2f to %.2f CPUs", before.CPUs, now.CPUs)
+	}
+	if used := now.Online + now.System; used < 0.4 || used > 0.6 {
+		t.Errorf("%.2f CPUs count as used by others than batch work, want the 0.5 that were busy", used)
+	}
+}

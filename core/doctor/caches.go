@@ -93,41 +93,10 @@ func (f *facts) manyCaches(node int, within []measure.LastCache) measure.Finding
 // cacheLines returns the median latency of a cache line, ns, between cores of one cache and between caches
 // of one node; 0 where no pair was measured, or the measurement is not believed.
 func (f *facts) cacheLines() (own, other float64) {
-	if f.noisy != "" || len(f.d.C2C) == 0 {
+	if f.noisy != "" {
 		return 0, 0
 	}
-	var same, across []float64
-	m := f.d.C2C[0] // one line home is enough
-	for i, a := range m.CPUs {
-		for k, b := range m.CPUs {
-			v := m.Median.At(i, k)
-			if i == k || !v.Known() || f.nodeOf(a) < 0 || f.nodeOf(a) != f.nodeOf(b) {
-				continue
-			}
-			from, to := f.cacheOf(a), f.cacheOf(b)
-			switch {
-			case from < 0 || to < 0:
-			case from == to:
-				same = append(same, float64(v))
-			default:
-				across = append(across, float64(v))
-			}
-		}
-	}
-	if len(same) == 0 || len(across) == 0 {
-		return 0, 0
-	}
-	return measure.Median(same), measure.Median(across)
-}
-
-// nodeOf is the position of the node of a CPU, -1 for none.
-func (f *facts) nodeOf(cpu int) int {
-	return slices.IndexFunc(f.d.Nodes, func(n measure.Node) bool { return n.CPUs.Has(topology.CPUID(cpu)) })
-}
-
-// cacheOf is the position of the last-level cache of a CPU, -1 for none.
-func (f *facts) cacheOf(cpu int) int {
-	return slices.IndexFunc(f.d.Host.Caches, func(c measure.LastCache) bool { return c.CPUs.Has(topology.CPUID(cpu)) })
+	return f.d.CacheLines()
 }
 
 // cacheAware reports the state of the kernel's cache-aware scheduling.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
@@ -130,13 +131,13 @@ func cpuKind(t string) string {
 	return b.String()
 }
 
-var digits = regexp.MustCompile(`^\d+(\.\d+)*`)
+var digits = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d+(\.\d+)*`) })
 
 // kernelNumber is the number of a release without what its builder added.
-func kernelNumber(release string) string { return digits.FindString(release) }
+func kernelNumber(release string) string { return digits().FindString(release) }
 
 // ownFile is a path that may hold a user's or a project's name.
-var ownFile = regexp.MustCompile(`/[^\s:;,()]+`)
+var ownFile = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`/[^\s:;,()]+`) })
 
 // Anonymous is a document without what could name the machine or its owner:
 // its fingerprint, the kernel builder's addition to the release, device names
@@ -162,7 +163,7 @@ func Anonymous(d *measure.Document) *measure.Document {
 		r := *d.Run
 		r.Notes = slices.Clone(r.Notes)
 		for i, n := range r.Notes {
-			r.Notes[i] = ownFile.ReplaceAllStringFunc(n, func(file string) string {
+			r.Notes[i] = ownFile().ReplaceAllStringFunc(n, func(file string) string {
 				for _, of := range []string{"/dev/", "/proc/", "/sys/"} {
 					if strings.HasPrefix(file, of) {
 						return file

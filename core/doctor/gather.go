@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
@@ -239,8 +240,12 @@ func queues(fsys fs.FS, h *topology.Host) []measure.Queues {
 // ("CPU1_DIMM_A1", "P0 CHANNEL A", "Proc 1 DIMM 3", "NODE 0"). Where a label
 // does not fit, nothing is said about channels.
 var (
-	socketLabel  = regexp.MustCompile(`(?i)(?:cpu|proc|p|node|socket)[ _]?(\d)`)
-	channelLabel = regexp.MustCompile(`(?i)(?:channel|chn?|dimm)[ _]?([a-p])`)
+	socketLabel = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)(?:cpu|proc|p|node|socket)[ _]?(\d)`)
+	})
+	channelLabel = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(?i)(?:channel|chn?|dimm)[ _]?([a-p])`)
+	})
 )
 
 // gatherDIMMs counts memory channels per package from SMBIOS type 17 and gives
@@ -263,7 +268,7 @@ func gatherDIMMs(fsys fs.FS, h *topology.Host, d *measure.Document) {
 			return
 		}
 		label := dimm.locator + " " + dimm.bank
-		socket, channel := socketLabel.FindStringSubmatch(label), channelLabel.FindStringSubmatch(label)
+		socket, channel := socketLabel().FindStringSubmatch(label), channelLabel().FindStringSubmatch(label)
 		if socket == nil || channel == nil {
 			return
 		}
@@ -308,8 +313,8 @@ func gatherDIMMs(fsys fs.FS, h *topology.Host, d *measure.Document) {
 }
 
 var (
-	edacController = regexp.MustCompile(`^mc(\d+)$`)
-	edacChannel    = regexp.MustCompile(`channel (\d+)`)
+	edacController = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^mc(\d+)$`) })
+	edacChannel    = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`channel (\d+)`) })
 )
 
 // gatherEDAC counts filled channels by the kernel's memory controllers, which any
@@ -321,7 +326,7 @@ func gatherEDAC(fsys fs.FS, h *topology.Host, d *measure.Document) {
 	var controllers []int
 	entries, _ := fs.ReadDir(fsys, dir)
 	for _, e := range entries {
-		if m := edacController.FindStringSubmatch(e.Name()); m != nil {
+		if m := edacController().FindStringSubmatch(e.Name()); m != nil {
 			n, _ := strconv.Atoi(m[1])
 			controllers = append(controllers, n)
 		}
@@ -348,7 +353,7 @@ func gatherEDAC(fsys fs.FS, h *topology.Host, d *measure.Document) {
 			for _, e := range dimms {
 				place, _ := text(fsys, mc+"/"+e.Name()+"/dimm_location")
 				size := number(fsys, mc+"/"+e.Name()+"/size")
-				if c := edacChannel.FindStringSubmatch(place); c != nil && size != nil && *size > 0 {
+				if c := edacChannel().FindStringSubmatch(place); c != nil && size != nil && *size > 0 {
 					filled[fmt.Sprint(n, " ", c[1])] = true
 				}
 			}

@@ -68,6 +68,7 @@ type flavorText struct {
 	OnlyNodes  topology.NodeSet   `yaml:"only_nodes"`
 	Realtime   VCPUs              `yaml:"realtime"`
 	Near       specfile.Nears     `yaml:"near"`
+	SLO        string             `yaml:"slo"`
 	Importance *int               `yaml:"importance"`
 	Emulator   Emulator           `yaml:"emulator"`
 	IOThreads  *int               `yaml:"iothreads"`
@@ -109,6 +110,7 @@ func (t *flavorText) flavor() Flavor {
 		f.Class, f.Tier = workload.Shared, workload.BatchTier
 	}
 	f.Near = t.Near
+	f.SLO = strings.Join(strings.Fields(t.SLO), "")
 	f.ExactNodes = t.ExactNodes
 	f.OnlyNodes = t.OnlyNodes
 	f.Realtime = t.Realtime

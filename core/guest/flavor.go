@@ -43,6 +43,7 @@ type Flavor struct {
 	OnlyNodes    topology.NodeSet // nodes it may use for good, also when it moves; empty is any
 	Realtime     VCPUs            // vCPUs that run under SCHED_FIFO; its memory is locked then
 	Near         []workload.Near  // devices, processes and services it is to be near to, or has to be
+	SLO          string           // latency goal as workload.ParseGoal reads it, without blanks; "" for none
 	Importance   int
 	Emulator     Emulator
 	IOThreads    int          // for its disks; 0 leaves them to the main thread
@@ -119,6 +120,8 @@ func (f *Flavor) validate() error {
 		return errors.New("realtime: all vCPUs, and the emulator shares their CPUs and would starve; want emulator isolate or housekeeping, or a vCPU less")
 	case f.Tier == workload.BatchTier && len(f.Near) > 0:
 		return errors.New("near: a batch guest has no home to be near something")
+	case f.Tier == workload.BatchTier && f.SLO != "":
+		return errors.New("slo: a batch guest gives way and has no latency goal")
 	case f.Importance < 0 || f.Importance > 100:
 		return fmt.Errorf("importance: %d; want 0 to 100", f.Importance)
 	case f.IOThreads < 0 || f.IOThreads > maxMany:
@@ -127,6 +130,11 @@ func (f *Flavor) validate() error {
 		return fmt.Errorf("nic_queues: %d; want 1 to %d", f.Queues, maxMany)
 	case f.NVMe < 0 || f.NVMe > maxMany:
 		return fmt.Errorf("nvme: %d; want 0 to %d", f.NVMe, maxMany)
+	}
+	if f.SLO != "" {
+		if _, err := workload.ParseGoal(f.SLO); err != nil {
+			return fmt.Errorf("slo: %w", err)
+		}
 	}
 	switch f.SMT {
 	case workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire:

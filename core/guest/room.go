@@ -333,6 +333,8 @@ type Count struct {
 	Now      int          // as things stand
 	Why      words.Reason // what refuses the next one
 	Repacked int          // when guests that homenode placed are moved for it; Now when that was not asked
+	Home     string       // nodes of the next one, in list format; "" where none fits now
+	Caches   string       // last-level caches of that home, in list format; "" for all
 }
 
 // repackSteps bounds the search for moves before each guest that does not fit: a
@@ -366,6 +368,9 @@ func (r *Room) count(f Flavor, repack bool) Count {
 		}
 		if d.Outcome != plan.Placed {
 			return n
+		}
+		if n.Repacked == 0 && !full {
+			n.Home, n.Caches = h.Nodes().String(), h.Placement.CachesOn(r.state.Host).String()
 		}
 		r.Commit(h)
 		if h.Spare == nil && len(h.NVMe) == 0 && h.Cells == nil {

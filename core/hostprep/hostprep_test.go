@@ -139,7 +139,6 @@ func TestJudge(t *testing.T) {
 		"huge pages":                {measure.Warning, words.Because(words.PoolUneven, []string{"node 0 100", "node 1 0"})},
 		"isolcpus":                  {measure.Warning, words.Because(words.IsolatedGuests, "2-39")},
 		"nohz_full":                 {measure.Info, words.Because(words.NohzReserve, "0-1,40")},
-		"rcu_nocbs":                 {measure.Info, words.Because(words.NohzGuests, "2-39,41-79")},
 		"mitigations=off":           {measure.Warning, words.Because(words.MitigationsOff)},
 		"transparent huge pages":    {measure.Info, words.Because(words.THPNever)},
 		"KSM":                       {measure.Warning, words.Because(words.KSMAcross)},
@@ -161,6 +160,9 @@ func TestJudge(t *testing.T) {
 		if f := seen[subject]; f.Severity != w.severity || f.Code != w.why.Code || f.Says != w.why.String() {
 			t.Errorf("%s: %+v, want %s %q", subject, f, w.severity, w.why)
 		}
+	}
+	if f, ok := seen["rcu_nocbs"]; ok {
+		t.Errorf("nohz_full= has it for all CPUs: %+v", f)
 	}
 	if got[0].Subject != "numa=off" || ExitStatus(got) != 1 {
 		t.Errorf("first %s, status %d", got[0].Subject, ExitStatus(got))

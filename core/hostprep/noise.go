@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io/fs"
 	"regexp"
+	"strings"
+	"sync"
 
 	"github.com/homenode/homenode/core/topology"
 )
@@ -16,6 +18,7 @@ type Noise struct {
 	Latency    topology.CPUSet `json:"latency,omitzero"`    // whose idle states can be bounded by their exit latency
 	Preference topology.CPUSet `json:"preference,omitzero"` // that have an energy preference
 	Governor   topology.CPUSet `json:"governor,omitzero"`   // that have a governor and no energy preference
+	Tickless   topology.CPUSet `json:"tickless,omitzero"`   // whose timer tick stops while they run one program
 }
 
 // ReadNoise takes it out of the tree of the machine or of a captured one.
@@ -29,6 +32,7 @@ func ReadNoise(fsys fs.FS, h *topology.Host) Noise {
 	if set := mask(fsys, DefaultIRQ); set != nil {
 		n.Default = *set
 	}
+	n.Tickless = tickless(fsys)
 	var f Facts
 	f.interrupts(fsys)
 	n.Interrupts = f.Interrupts
@@ -44,6 +48,23 @@ func ReadNoise(fsys fs.FS, h *topology.Host) Noise {
 		}
 	}
 	return n
+}
+
+// TicklessCPUs has the CPUs of nohz_full=, as a list. It is absent in a kernel without CONFIG_NO_HZ_FULL, and has
+// "(null)" or nothing where the kernel was started without (print_cpus_nohz_full, drivers/base/cpu.c).
+const TicklessCPUs = "sys/devices/system/cpu/nohz_full"
+
+// tickless reads it.
+func tickless(fsys fs.FS) topology.CPUSet {
+	text, err := fs.ReadFile(fsys, TicklessCPUs)
+	if err != nil {
+		return topology.CPUSet{}
+	}
+	cpus, err := topology.ParseCPUSet(strings.TrimSpace(string(text)))
+	if err != nil {
+		return topology.CPUSet{}
+	}
+	return cpus
 }
 
 // exists reports whether there is a file. It is not read: for an energy preference the kernel asks the CPU itself, with
@@ -78,11 +99,15 @@ func Governor(cpu topology.CPUID) string {
 const cpuFolder = `^sys/devices/system/cpu/cpu[0-9]{1,5}/`
 
 var (
-	latencyFile = regexp.MustCompile(cpuFolder + `power/pm_qos_resume_latency_us$`)
-	speedFile   = regexp.MustCompile(cpuFolder + `cpufreq/(energy_performance_preference|scaling_governor)$`)
+	latencyFile = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(cpuFolder + `power/pm_qos_resume_latency_us$`)
+	})
+	speedFile = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(cpuFolder + `cpufreq/(energy_performance_preference|scaling_governor)$`)
+	})
 )
 
 // OfCPU reports whether a file is the setting of one CPU, a number (IdleLatency) or a word.
 func OfCPU(path string) (number, word bool) {
-	return latencyFile.MatchString(path), speedFile.MatchString(path)
+	return latencyFile().MatchString(path), speedFile().MatchString(path)
 }

@@ -44,6 +44,7 @@ func TestReadNoise(t *testing.T) {
 		EnergyPreference(1):             {Data: []byte("balance_performance\n")},
 		Governor(1):                     {Data: []byte("powersave\n")},
 		Governor(2):                     {Data: []byte("schedutil\n")},
+		TicklessCPUs:                    {Data: []byte("2-3\n")},
 		"proc/irq/25/smp_affinity_list": {Data: []byte("0-1\n")}, // without a handler
 	}
 	want := Noise{
@@ -53,6 +54,7 @@ func TestReadNoise(t *testing.T) {
 		Latency:    topology.CPUs(0, 1),
 		Preference: topology.CPUs(1),
 		Governor:   topology.CPUs(2),
+		Tickless:   topology.CPUs(2, 3),
 	}
 	if diff := cmp.Diff(want, ReadNoise(unread{files, t}, h)); diff != "" {
 		t.Error(diff)
@@ -60,5 +62,11 @@ func TestReadNoise(t *testing.T) {
 	delete(files, WorkqueueRequested) // a kernel before 6.8
 	if got := ReadNoise(unread{files, t}, h).Unbound; !got.Equal(topology.CPUs(1, 2, 3)) {
 		t.Errorf("unbound workqueues on %s", got)
+	}
+	for _, none := range []string{"(null)\n", "\n", "x", "0-99999999"} {
+		files[TicklessCPUs] = &fstest.MapFile{Data: []byte(none)}
+		if got := ReadNoise(unread{files, t}, h).Tickless; !got.Empty() {
+			t.Errorf("%q: CPUs %s without a tick", none, got)
+		}
 	}
 }

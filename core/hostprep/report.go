@@ -259,8 +259,12 @@ func (j *judge) cmdline() {
 				words.IsolatedGuests, cpus)
 		}
 	}
+	tickless := listOf(args["nohz_full"])
 	for _, key := range []string{"nohz_full", "rcu_nocbs"} {
 		list, given := args[key]
+		if key == "rcu_nocbs" && !given && j.guests.SubsetOf(tickless) {
+			continue // nohz_full= has it for these CPUs (rcu_init_nohz, kernel/rcu/tree_nocb.h)
+		}
 		cpus := listOf(list)
 		if list == "all" {
 			cpus = j.h.Online

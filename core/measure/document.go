@@ -489,7 +489,8 @@ func (d *Document) Measured(h *topology.Host) *topology.Measured {
 		}
 		m.BandwidthMiBs = floats(t, 1e6/(1<<20))
 	}
-	if m.LatencyNs == nil && m.BandwidthMiBs == nil {
+	m.LineOwnNs, m.LineOtherNs = d.CacheLines()
+	if m.LatencyNs == nil && m.BandwidthMiBs == nil && m.LineOwnNs == 0 {
 		return nil
 	}
 	return m

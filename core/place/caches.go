@@ -65,15 +65,39 @@ func largestFirst(pieces []piece) {
 }
 
 const (
-	// cacheWeight is a vCPU all of whose partners are in other caches. A line that another core has
-	// changed costs about 0.8 local accesses more across two caches of a node than within one (80 ns of
-	// 100 on EPYC), and of the accesses that leave a core about three in eight are to such a line.
-	// Between 0.2 and 0.4 the shared cases barely change (bench/placement).
-	cacheWeight = 0.3
+	// cacheShare is the share of a thread's accesses that are to a line which another core has changed, of
+	// those that leave its core: about three in eight.
+	cacheShare = 0.375
+	// cacheExtra is how much longer such a line takes from another cache of the node than from the own one, in
+	// accesses to local memory, where it is not measured: 80 ns of 100 on EPYC. Their product is 0.3. Between
+	// 0.2 and 0.4 the shared cases barely change (bench/placement).
+	cacheExtra = 0.8
+	// cacheMost bounds the cost of a vCPU all of whose partners are in other caches: a measurement on a busy
+	// machine must not make a far node's memory look cheap.
+	cacheMost = 0.6
 	// cacheHoleWeight is per CPU left over in a cache that is broken: whole ones stay for the work that
 	// needs them. It decides between nodes that are alike otherwise; larger values cost utility.
 	cacheHoleWeight = 0.001
 )
+
+// crossingCost returns the cost of a vCPU all of whose partners are in other caches of its node, in accesses to
+// local memory: by the measured latencies of cache lines (`homenode probe c2c`) and memory, else by cacheExtra.
+func crossingCost(m *topology.Measured) float64 {
+	extra := cacheExtra
+	if m != nil && m.LineOwnNs > 0 && m.LineOtherNs > 0 {
+		local, n := 0.0, 0
+		for i, row := range m.LatencyNs {
+			if i < len(row) && row[i] > 0 {
+				local += row[i]
+				n++
+			}
+		}
+		if n > 0 {
+			extra = (m.LineOtherNs - m.LineOwnNs) / (local / float64(n))
+		}
+	}
+	return min(max(0, cacheShare*extra), cacheMost)
+}
 
 // weighCaches adds the cost of the last-level caches of node n for dedicated work that takes vcpus there.
 func (w *want) weighCaches(l *Ledger, n *node, vcpus int, t *terms) {
@@ -95,7 +119,7 @@ func (w *want) weighCaches(l *Ledger, n *node, vcpus int, t *terms) {
 		}
 		together += float64(part * part)
 	}
-	t[caches] += cacheWeight * float64(vcpus) * (1 - together/float64(vcpus*vcpus))
+	t[caches] += l.crossing * float64(vcpus) * (1 - together/float64(vcpus*vcpus))
 }
 
 // cachesOf returns the caches that CPUs of a home are in; none where those are all caches of the
@@ -142,6 +166,7 @@ func (l *Ledger) cachesOn(home []int) (all topology.CacheSet, divided bool) {
 // findCaches notes which caches each node has, and which nodes they divide (topology.CachesOn).
 func (l *Ledger) findCaches(nodeOf []int32) {
 	h := l.host
+	l.crossing = crossingCost(h.Measured)
 	last, count := filled(len(l.nodes), -1), make([]int, len(l.nodes))
 	most := 0
 	each := func(i int, yield func(n int32)) { // the nodes of cache i

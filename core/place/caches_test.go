@@ -2,6 +2,7 @@ package place
 
 import (
 	"fmt"
+	"math"
 	"testing"
 
 	"github.com/homenode/homenode/core/plan"
@@ -219,5 +220,32 @@ func TestNearSocket(t *testing.T) {
 				t.Errorf("home %q, want %q: %v", got, c.home, r.Decision.Reasons)
 			}
 		})
+	}
+}
+
+// TestCrossingCost: the cost of crossing caches is the measured one, within bounds; a constant where a figure is missing.
+func TestCrossingCost(t *testing.T) {
+	memory := [][]float64{{100, 200}, {200, 100}}
+	for _, x := range []struct {
+		name string
+		m    *topology.Measured
+		want float64
+	}{
+		{"not measured", nil, 0.3},
+		{"memory alone", &topology.Measured{LatencyNs: memory}, 0.3},
+		{"lines alone", &topology.Measured{LineOwnNs: 25, LineOtherNs: 65}, 0.3},
+		{"half the usual", &topology.Measured{LatencyNs: memory, LineOwnNs: 25, LineOtherNs: 65}, 0.15},
+		{"no difference", &topology.Measured{LatencyNs: memory, LineOwnNs: 40, LineOtherNs: 40}, 0},
+		{"the other one nearer, by chance", &topology.Measured{LatencyNs: memory, LineOwnNs: 40, LineOtherNs: 39}, 0},
+		{"a busy machine", &topology.Measured{LatencyNs: memory, LineOwnNs: 25, LineOtherNs: 9000}, 0.6},
+	} {
+		if got := crossingCost(x.m); math.Abs(got-x.want) > 1e-9 {
+			t.Errorf("%s: %v, want %v", x.name, got, x.want)
+		}
+	}
+	st := divided(1, 32, 4, plan.CachesPlace)
+	st.Host.Measured = &topology.Measured{LatencyNs: [][]float64{{100}}, LineOwnNs: 40, LineOtherNs: 40}
+	if l := NewLedger(st); l.crossing != 0 || l.clone().crossing != 0 {
+		t.Errorf("a ledger on a host where caches cost nothing has %v", l.crossing)
 	}
 }

@@ -27,10 +27,11 @@ type Ledger struct {
 	// leftover is the CPUs that the batch work asked about last may use, by the nodes that
 	// have any; its set is empty when that has changed since.
 	leftover floater
-	apart    bool // the host has memory without CPUs that is no DRAM
-	divided  bool // some node has several last-level caches
-	hybrid   bool // it has fast and slow cores
-	crowd    bool // vCPUs that shared work has booked leave room for more: see Request.Crowd
+	apart    bool    // the host has memory without CPUs that is no DRAM
+	divided  bool    // some node has several last-level caches
+	crossing float64 // cost of a vCPU all of whose partners are in other caches, see crossingCost
+	hybrid   bool    // it has fast and slow cores
+	crowd    bool    // vCPUs that shared work has booked leave room for more: see Request.Crowd
 
 	largest     int          // CPUs that may be given on the node with most
 	mostMemory  topology.KiB // known memory of the node with most

@@ -295,6 +295,7 @@ func (c *Collector) worst(r *Report, most int) (astray int) {
 		if p := s.placement(o.ID); p != nil {
 			w.Class, w.home = p.Class, p.Home
 			w.Home = w.home.String()
+			w.Caches = p.CachesOn(c.host).String()
 		}
 		all = append(all, w)
 	}

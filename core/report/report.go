@@ -160,16 +160,17 @@ type Order struct {
 
 // Worst is a workload that loses to remote memory.
 type Worst struct {
-	ID        workload.ID    `json:"id"`              // ID, as every command takes it
-	Name      string         `json:"name"`            // name of the program, unit or guest
-	Class     workload.Class `json:"class,omitempty"` // class; absent without a home
-	Home      string         `json:"home"`            // home nodes; "" without a home
-	MemoryKiB int64          `json:"memory_kib"`      // memory at the end, KiB
-	CPUUse    float64        `json:"cpu_use"`         // CPUs kept busy, on average
-	Remote    float64        `json:"remote_cpus"`     // of these, CPUs that work on remote memory, on average: CPUs × share of remote accesses
-	Before    *float64       `json:"before"`          // share of local accesses when it was first seen, 0 to 1; null unknown
-	After     *float64       `json:"after"`           // share of local accesses at the end, 0 to 1; null unknown
-	Advice    words.Reason   `json:"advice"`          // what to do, with the command
+	ID        workload.ID    `json:"id"`               // ID, as every command takes it
+	Name      string         `json:"name"`             // name of the program, unit or guest
+	Class     workload.Class `json:"class,omitempty"`  // class; absent without a home
+	Home      string         `json:"home"`             // home nodes; "" without a home
+	Caches    string         `json:"caches,omitempty"` // last-level caches of its home that it is kept in, in list format; absent means all
+	MemoryKiB int64          `json:"memory_kib"`       // memory at the end, KiB
+	CPUUse    float64        `json:"cpu_use"`          // CPUs kept busy, on average
+	Remote    float64        `json:"remote_cpus"`      // of these, CPUs that work on remote memory, on average: CPUs × share of remote accesses
+	Before    *float64       `json:"before"`           // share of local accesses when it was first seen, 0 to 1; null unknown
+	After     *float64       `json:"after"`            // share of local accesses at the end, 0 to 1; null unknown
+	Advice    words.Reason   `json:"advice"`           // what to do, with the command
 }
 
 // Node is one NUMA node at the end.

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing/fstest"
 )
 
@@ -316,7 +317,7 @@ func (c *capture) subsystems() {
 		target, err := fs.ReadLink(c.fsys, dir+"/"+e.Name())
 		_, rest, ok := strings.Cut(target, "devices/virtual/nvme-subsystem/")
 		if subsystem, disk, _ := strings.Cut(rest, "/"); err != nil || !ok || disk != e.Name() ||
-			!kernelNames["block"].MatchString(disk) {
+			!kernelNames()["block"].MatchString(disk) {
 			continue
 		} else {
 			folder := "sys/devices/virtual/nvme-subsystem/" + subsystem
@@ -333,23 +334,25 @@ func (c *capture) subsystems() {
 
 // kernelNames are the names that the kernel or udev's own rules give
 // (systemd.net-naming-scheme(7), rdma_rename(8)). They tell slots, not machines.
-var kernelNames = map[string]*regexp.Regexp{
-	"net":        regexp.MustCompile(`^((eth|em|ib|wlan|wwan)\d{1,4}|(en|ib|wl|ww)[ospP]\d[0-9a-z]{0,11}|p\d+p\d+(_\d+)?)$`),
-	"infiniband": regexp.MustCompile(`^((mlx[45]_|qib|hfi1_|irdma|bnxt_re|cxgb4_|efa_|erdma_|hns_|mana_|ocrdma|qedr)\d{1,4}|(roce|ib|iw)[osp]\d[0-9a-z]{0,11})$`),
-	"accel":      regexp.MustCompile(`^accel\d+$`),
-	"drm":        regexp.MustCompile(`^(card|renderD)\d+$`),
-	"block":      regexp.MustCompile(`^((sd|vd|xvd|hd)[a-z]{1,4}|(sr|mmcblk)\d{1,4}|nvme\d+(c\d+)?n\d+)$`),
-	"nvme":       regexp.MustCompile(`^nvme\d+$`),
-	"":           regexp.MustCompile(`^(dsa|iax)\d+$`),
-}
+var kernelNames = sync.OnceValue(func() map[string]*regexp.Regexp {
+	return map[string]*regexp.Regexp{
+		"net":        regexp.MustCompile(`^((eth|em|ib|wlan|wwan)\d{1,4}|(en|ib|wl|ww)[ospP]\d[0-9a-z]{0,11}|p\d+p\d+(_\d+)?)$`),
+		"infiniband": regexp.MustCompile(`^((mlx[45]_|qib|hfi1_|irdma|bnxt_re|cxgb4_|efa_|erdma_|hns_|mana_|ocrdma|qedr)\d{1,4}|(roce|ib|iw)[osp]\d[0-9a-z]{0,11})$`),
+		"accel":      regexp.MustCompile(`^accel\d+$`),
+		"drm":        regexp.MustCompile(`^(card|renderD)\d+$`),
+		"block":      regexp.MustCompile(`^((sd|vd|xvd|hd)[a-z]{1,4}|(sr|mmcblk)\d{1,4}|nvme\d+(c\d+)?n\d+)$`),
+		"nvme":       regexp.MustCompile(`^nvme\d+$`),
+		"":           regexp.MustCompile(`^(dsa|iax)\d+$`),
+	}
+})
 
 // rename keeps a name that the kernel or udev made. Of others, it numbers
 // network and RDMA devices (people put host names into their names, and udev
 // MAC addresses, as in enx…) and drops the rest.
 func (c *capture) rename(class, name string) string {
 	stem := map[string]string{"net": "nic", "infiniband": "rdma"}[class]
-	if kernelNames[class].MatchString(name) || stem == "" {
-		return kernelNames[class].FindString(name)
+	if kernelNames()[class].MatchString(name) || stem == "" {
+		return kernelNames()[class].FindString(name)
 	}
 	if _, ok := c.names[class+"/"+name]; !ok {
 		c.names[class+"/"+name] = stem + strconv.Itoa(len(c.names))

@@ -128,6 +128,8 @@ type Matrix [][]int
 type Measured struct {
 	LatencyNs     [][]float64 // idle read latency from the row's CPUs to the column's memory; 0 unknown
 	BandwidthMiBs [][]float64 // read bandwidth; 0 unknown
+	LineOwnNs     float64     // a cache line from another core of the same last-level cache; 0 unknown
+	LineOtherNs   float64     // a cache line from another last-level cache of the same node; 0 unknown
 	Source        Source      // MeasuredNow or MeasuredBefore; "" counts as MeasuredBefore
 }
 

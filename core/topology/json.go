@@ -83,6 +83,8 @@ type (
 	measuredJSON struct {
 		Latency   [][]*float64 `json:"latency_ns" null:"list"`      // latency from row to column, in the order of nodes, ns; null when not measured
 		Bandwidth [][]*float64 `json:"bandwidth_mib_s" null:"list"` // read bandwidth from row to column, in the order of nodes, MiB/s; null when not measured
+		LineOwn   float64      `json:"line_own_ns,omitempty"`       // a cache line from another core of the same last-level cache, ns; absent when not measured
+		LineOther float64      `json:"line_other_ns,omitempty"`     // a cache line from another last-level cache of the same node, ns; absent when not measured
 		Source    string       `json:"source,omitempty"`            // when it was measured: measured (now) or cached (before)
 	}
 	deviceJSON struct {
@@ -247,7 +249,8 @@ func (h *Host) toJSON() hostJSON {
 	j.HMATBandwidth = floatsJSON(h.HMATBandwidth)
 	j.Tiering = h.Tiering.toJSON()
 	if h.Measured != nil {
-		j.Measured = &measuredJSON{floatsJSON(h.Measured.LatencyNs), floatsJSON(h.Measured.BandwidthMiBs), string(h.Measured.Source)}
+		j.Measured = &measuredJSON{floatsJSON(h.Measured.LatencyNs), floatsJSON(h.Measured.BandwidthMiBs),
+			h.Measured.LineOwnNs, h.Measured.LineOtherNs, string(h.Measured.Source)}
 	}
 	for _, d := range h.Devices {
 		j.Devices = append(j.Devices, deviceJSON{

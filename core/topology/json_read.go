@@ -375,7 +375,12 @@ func (w *wireReader) distances(j *hostJSON) {
 		default:
 			w.fail("measured.source", "is %q; give measured or cached", clip(j.Measured.Source))
 		}
+		if j.Measured.LineOwn < 0 || j.Measured.LineOther < 0 {
+			w.fail("measured.line_own_ns", "or line_other_ns is negative; give ns")
+		}
 		w.h.Measured = &Measured{
+			LineOwnNs:     j.Measured.LineOwn,
+			LineOtherNs:   j.Measured.LineOther,
 			Source:        Source(j.Measured.Source),
 			LatencyNs:     w.floats("measured.latency_ns", j.Measured.Latency, at),
 			BandwidthMiBs: w.floats("measured.bandwidth_mib_s", j.Measured.Bandwidth, at),

@@ -122,14 +122,17 @@ func seed() uint64 {
 }
 
 // arms lists what is compared, in the order of suite.BottleArms.
-func (t *T) arms(s *scene) []arm {
+func (t *T) arms(s *scene) []arm { return t.armsFor(s.each) }
+
+// armsFor lists it for programs that ask for so many CPUs each.
+func (t *T) armsFor(each int) []arm {
 	settle := 5 * time.Second
 	return []arm{
 		{name: suite.BottleArms[0], warm: 2 * settle},
 		{name: suite.BottleArms[1], warm: balancingTime, balancing: true},
 		{name: suite.BottleArms[2], warm: settle, running: t.numadRule},
 		{name: suite.BottleArms[3], warm: settle, running: t.tasksetRule},
-		{name: suite.BottleArms[4], warm: settle, cpus: kubeletRule(t.shape.CPUs(), s.each)},
+		{name: suite.BottleArms[4], warm: settle, cpus: kubeletRule(t.shape.CPUs(), each)},
 		{name: suite.BottleArms[5], warm: settle, homenode: true},
 		{name: suite.BottleArms[6], warm: settle, run: true},
 	}

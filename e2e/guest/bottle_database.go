@@ -20,6 +20,8 @@ type databaseServer struct {
 	program
 	threads int      // that serve
 	load    []string // a client that asks for so much, time and again
+	workers bool     // it has memory in processes that map more than the first one
+	busy    bool     // it has a home for its CPU use, under load alone
 }
 
 // databaseCPUs is what each of the two programs asks for.
@@ -37,19 +39,23 @@ func bottleDatabase(t *T) {
 	redis := redisServer()
 	ask := []string{"redis-benchmark", "-s", "/tmp/redis.sock", "-q", "-c", "4", "-d", "500", "-r", "60000"}
 	redis.fill = append(ask[:len(ask):len(ask)], "-t", "set", "-n", "60000", "-P", "16")
-	servers := []databaseServer{
-		{redis, 1, append(ask[:len(ask):len(ask)], "-t", "get", "-n", "10000")},
-		{postgres, 4, append(pgbench[:len(pgbench):len(pgbench)], "-n", "-S", "-c", "4", "-j", "1", "-t", "250")},
-	}
+	t.servers("database", databaseCPUs, []databaseServer{
+		{program: redis, threads: 1, load: append(ask[:len(ask):len(ask)], "-t", "get", "-n", "10000")},
+		{program: postgres, threads: 4, load: append(pgbench[:len(pgbench):len(pgbench)], "-n", "-S", "-c", "4", "-j", "1", "-t", "250")},
+	})
+}
+
+// servers counts services under each arm; each asks for so many CPUs.
+func (t *T) servers(scene string, each int, servers []databaseServer) {
 	slots := 0
 	random := rand.New(rand.NewPCG(seed(), 27))
-	arms := t.arms(&scene{each: databaseCPUs})
+	arms := t.armsFor(each)
 	for _, i := range random.Perm(len(arms)) {
 		if !wantedArm(i) {
 			continue
 		}
 		start := time.Now()
-		t.databaseArm(arms[i], servers, slots)
+		t.databaseArm(scene, each, arms[i], servers, slots)
 		slots += len(servers)
 		t.Logf("%s: %.0f s", arms[i].name, time.Since(start).Seconds())
 	}
@@ -57,7 +63,7 @@ func bottleDatabase(t *T) {
 }
 
 // databaseArm counts the servers under an arm. The plugin knows them by slots, from slot on.
-func (t *T) databaseArm(a arm, servers []databaseServer, slot int) {
+func (t *T) databaseArm(scene string, each int, a arm, servers []databaseServer, slot int) {
 	t.Do(setBalancing(a.balancing))
 	defer func() { t.Do(setBalancing(false)) }()
 	if a.homenode {
@@ -74,7 +80,7 @@ func (t *T) databaseArm(a arm, servers []databaseServer, slot int) {
 			options = []string{"-p", "AllowedCPUs=" + a.cpus(i).String()}
 		}
 		if a.run {
-			before = []string{installed, "run", "--name", s.name, "--cpus", strconv.Itoa(databaseCPUs), "--memory", "192MiB", "--"}
+			before = []string{installed, "run", "--name", s.name, "--cpus", strconv.Itoa(each), "--memory", "192MiB", "--"}
 		}
 		t.startProgram(s.program, options, before...)
 		defer t.command("systemctl", "stop", s.name)
@@ -91,23 +97,23 @@ func (t *T) databaseArm(a arm, servers []databaseServer, slot int) {
 	if a.homenode {
 		for _, s := range servers {
 			t.until(settleLimit, time.Second, s.name+" is at home", func() (bool, string) {
+				if s.busy {
+					t.load(servers)
+				}
 				nodes, own, _ := t.whereUnit(s.name)
 				return nodes.size() == 1 && share(own, nodes) >= 0.99, fmt.Sprintf("its threads may use the CPUs of nodes %s, memory %s", nodes, byNodeText(own))
 			})
 		}
 	}
 	t.warmUnderLoad(servers, a.warm)
-	t.record("SCENE database")
+	t.record("SCENE %s", scene)
 	for i, s := range servers {
-		main, err := strconv.Atoi(t.show(s.name, "MainPID"))
-		t.Do(err)
-		from, to, err := mappedBy(main)
-		t.Do(err)
+		from, to := t.mappedBy(s)
 		markFrom(uint32(from >> 21))
 		markTo(uint32(to>>21) + 1)
 		t.record("WALKER %d %s %d %d 0 local", slot+i, s.name, (to-from)>>20, s.threads)
 	}
-	tag := suite.BottleTag("database", a.name, false)
+	tag := suite.BottleTag(scene, a.name, false)
 	mark(0)
 	t.load(servers)
 	mark(tag)
@@ -138,6 +144,26 @@ func (t *T) warmUnderLoad(servers []databaseServer, d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		t.load(servers)
 	}
+}
+
+// mappedBy is where the first process of a service has mapped memory, or all of its processes: those are
+// copies of the first one, which map more below what they have from it.
+func (t *T) mappedBy(s databaseServer) (from, to uint64) {
+	main, err := strconv.Atoi(t.show(s.name, "MainPID"))
+	t.Do(err)
+	pids := []int{main}
+	if s.workers {
+		pids = t.pidsOf(s.name)
+	}
+	for _, pid := range pids {
+		start, end, err := mappedBy(pid)
+		t.Do(err)
+		if from == 0 {
+			from = start
+		}
+		from, to = min(from, start), max(to, end)
+	}
+	return from, to
 }
 
 // mappedBy is where a process has the memory of its own that it has mapped: all below its libraries, which are

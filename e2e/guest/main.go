@@ -39,6 +39,11 @@ func main() {
 		fail(inTree(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "in-netns":
 		fail(inNetns(os.Args[2:]))
+	case len(os.Args) == 4 && os.Args[1] == "ask-memcached":
+		err := askMemcached(os.Args[2], os.Args[3])
+		if err != nil {
+			fail(err)
+		}
 	case len(os.Args) == 2 && os.Args[1] == "hungry":
 		fail(hungry())
 	case len(os.Args) == 3 && os.Args[1] == "holder":

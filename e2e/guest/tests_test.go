@@ -12,7 +12,8 @@ import (
 func TestTestsMatchSuite(t *testing.T) {
 	listed := map[string]bool{}
 	for _, s := range suite.Tests {
-		if _, here := tests[s.Name]; here == s.OnHost {
+		_, here := tests[s.Name]
+		if elsewhere := s.OnHost || s.Alone; here == elsewhere {
 			t.Errorf("%s: on the host %v, code in the guest %v", s.Name, s.OnHost, here)
 		}
 		listed[s.Name] = true

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
+	"sync"
 	"syscall"
 	"unsafe"
 )
@@ -19,7 +20,8 @@ import (
 // What runs in a table of virtual time, in raw system calls, so that Go's scheduler has no
 // part in it.
 
-// tollProcess is a process of the table: hog THREADS, server TURNS, clock PERIOD-NS COUNT FILE.
+// tollProcess is a process of the table: hog THREADS, server TURNS, clock PERIOD-NS COUNT FILE, step THREADS
+// PERIOD-NS COUNT TURNS FILE.
 func tollProcess(args []string) error {
 	runtime.LockOSThread()
 	runtime.GOMAXPROCS(1)
@@ -35,8 +37,10 @@ func tollProcess(args []string) error {
 		period, err := strconv.ParseInt(args[1], 10, 64)
 		count, err2 := strconv.Atoi(args[2])
 		return errors.Join(err, err2, clock(period, count, args[3]))
+	case len(args) == 6 && args[0] == "step":
+		return step(args[1:5], args[5])
 	}
-	return fmt.Errorf("toll: hog, server or clock, not %q", args)
+	return fmt.Errorf("toll: hog, server, clock or step, not %q", args)
 }
 
 func monotonic() int64 {
@@ -103,6 +107,42 @@ func clock(period int64, count int, file string) error {
 		next += period
 	}
 	return os.WriteFile(file, late, 0o600)
+}
+
+// step has so many threads wake at the same moment, once a period, and do so many turns of work each. It writes how
+// late each of them ran, thread by thread, to the file. numbers are the threads, the period in ns, how often, and
+// the turns.
+func step(numbers []string, file string) error {
+	var x [4]int64
+	for i := range x {
+		n, err := strconv.ParseInt(numbers[i], 10, 64)
+		if err != nil {
+			return err
+		}
+		x[i] = n
+	}
+	threads, period, count, work := int(x[0]), x[1], int(x[2]), uintptr(x[3])
+	code, err := mapWork(workStrict)
+	if err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(threads + 1)
+	first := monotonic() + 100e6
+	late := make([][]byte, threads)
+	var all sync.WaitGroup
+	for i := range threads {
+		all.Go(func() {
+			runtime.LockOSThread()
+			for k := range count {
+				at := first + int64(k)*period
+				sleepUntil(at)
+				late[i] = binary.NativeEndian.AppendUint64(late[i], uint64(monotonic()-at))
+				turns(code, work)
+			}
+		})
+	}
+	all.Wait()
+	return os.WriteFile(file, slices.Concat(late...), 0o600)
 }
 
 // spread is a list of times in ns, rising.

@@ -34,6 +34,8 @@ type walkerSpec struct {
 	hot     int    // with whole: so many visits to its hot part after each page
 	wait    bool   // touches no page of its buffer before the order to fill it
 	sleep   string // length of a rest; "" is the walker's own
+	spell   string // with whole: CPU time between two rests
+	share   string // the file that is its buffer, with other walkers
 	netns   bool   // in a network namespace of its own
 	// terminal: it has no cgroup of its own, and is the shell of this terminal.
 	terminal *os.File
@@ -88,6 +90,12 @@ func (w walkerSpec) args() []string {
 	}
 	if w.sleep != "" {
 		args = append(args, "--sleep", w.sleep)
+	}
+	if w.spell != "" {
+		args = append(args, "--spell", w.spell)
+	}
+	if w.share != "" {
+		args = append(args, "--share", w.share)
 	}
 	if w.huge {
 		args = append(args, "--huge")

@@ -94,16 +94,16 @@ uint64_t qemu_plugin_hwaddr_phys_addr(const struct qemu_plugin_hwaddr *);
 
 EXPORT int qemu_plugin_version = 4;
 
-enum { MAX_CPU = 64, MAX_NODE = 16, NOWHERE = MAX_NODE, SLOTS = 16, NO_SLOT = SLOTS, FIRST = 0x40, MAX_RANGE = 32 };
+enum { MAX_CPU = 64, MAX_NODE = 16, NOWHERE = MAX_NODE, SLOTS = 16, WATCHES = 32, NO_SLOT = WATCHES, FIRST = 0x40, MAX_RANGE = 32 };
 enum { LOADS, STORES, MISSES, NEAR, FAR, KINDS };
 
 /* One table per vCPU, so that vCPU threads never write the same line. */
 static struct {
-	uint64_t n[SLOTS + 1][MAX_NODE + 1][KINDS];
+	uint64_t n[WATCHES + 1][MAX_NODE + 1][KINDS];
 } __attribute__((aligned(128))) count[MAX_CPU];
 
 static struct { uint64_t from, to; int node; } range[MAX_RANGE];
-static struct { uint64_t from, to; } watch[SLOTS];
+static struct { uint64_t from, to; } watch[WATCHES];
 static uint64_t base[MAX_CPU]; /* with turns: of each CPU's memory in the kernel */
 static void *base_register;
 static int ranges, per_node = 1, per_cache, cpus, watches;
@@ -162,13 +162,13 @@ static void seen(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t va, void *un
 {
 	uint64_t slot = (va >> 40) - FIRST;
 
+	if (slot >= SLOTS)
+		slot = NO_SLOT;
 	for (int i = 0; i < watches; i++)
 		if (va >= watch[i].from && va < watch[i].to)
 			slot = i;
-	if (slot >= SLOTS && !caches)
+	if (slot == NO_SLOT && !caches)
 		return;
-	if (slot >= SLOTS)
-		slot = NO_SLOT;
 	if (turns)
 		cpu = cpu_now();
 	if (cpu >= MAX_CPU)
@@ -254,12 +254,12 @@ static void mark(unsigned cpu, void *what)
 		tag = 0;
 		break;
 	case 3:
-		if (watches < SLOTS)
+		if (watches < WATCHES)
 			watch[watches].from = (uint64_t)tag << 21;
 		tag = 0;
 		break;
 	case 4:
-		if (watches < SLOTS)
+		if (watches < WATCHES)
 			watch[watches++].to = (uint64_t)tag << 21;
 		tag = 0;
 		break;

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,13 @@ func (hostile) Status(context.Context) (api.Status, error) {
 	one := 1.0
 	s := api.Status{Schema: "homenode-status/3", Mode: "enforce", Time: time.Now(), Problems: []string{"<script>window.harmed=1</script> cannot be read"},
 		Nodes: []api.Node{{ID: 0, CPUs: "0-3", MemoryKiB: 4 << 20, FreeKiB: 1 << 20}, {ID: 1, CPUs: "4-7", MemoryKiB: 4 << 20, FreeKiB: 1 << 20}}}
+	value, slack, missed := 1.4, 0.3, -0.5
+	s.Sharing = &api.Sharing{Goals: []api.ShareGoal{{ID: workload.ID(names[0]), Metric: names[1], Value: &value, Most: 2, Unit: names[2], Slack: &slack, State: "held", Limits: true}}}
+	s.Trend = &api.Trend{Since: s.Time.Add(-time.Minute), From: s.Time.Add(-time.Minute), StepS: 5, MovedAt: []time.Time{}}
+	for i := range 12 {
+		s.Trend.Local = append(s.Trend.Local, &one)
+		s.Trend.Slack = append(s.Trend.Slack, []*float64{nil, &slack, &slack, &missed}[min(3, i/3)])
+	}
 	for i, name := range names {
 		s.Workloads = append(s.Workloads, api.Workload{ID: workload.ID(name), Name: name, Class: workload.Shared, CPUs: 1, Home: fmt.Sprint(i % 2), MemoryKiB: 200 << 10, Locality: &one, LocalityExpected: &one,
 			State: api.StateNoAnswer, Why: name})
@@ -88,6 +96,12 @@ func TestHostileNames(t *testing.T) {
 	s := watch(ctx)
 	look(t, ctx, link, 1280, 900, false)
 	shot(t, ctx, "hostile")
+	if !eval[bool](t, ctx, `document.querySelectorAll('#curve path.slack').length === 1 && !document.getElementById('slack').hidden`) {
+		t.Error("no curve of the slack of the latency goal")
+	}
+	if goal := eval[string](t, ctx, `document.getElementById('figures').textContent`); !strings.Contains(goal, "1.4 of 2") {
+		t.Errorf("no latency goal among the figures: %s", goal)
+	}
 	all := eval[[]string](t, ctx, `[...document.querySelectorAll('#picture .tile')].map((t) => t.dataset.id)`)
 	if len(all) != len(names) {
 		t.Errorf("%d tiles for %d names: %q", len(all), len(names), all)

@@ -172,6 +172,11 @@ func build(ctx context.Context, root, out, homenode string, more []archived, job
 				return "", nil, err
 			}
 		}
+		if j.shape.Init != "" {
+			if err := buildAlone(ctx, root, out, j.shape.Init); err != nil {
+				return "", nil, err
+			}
+		}
 		if j.shape.Disk == "" {
 			continue
 		}
@@ -181,6 +186,18 @@ func build(ctx context.Context, root, out, homenode string, more []archived, job
 	}
 	image = filepath.Join(out, "initramfs.cpio")
 	return image, noHomenode, writeArchive(image, files)
+}
+
+// aloneImage is the image of a guest whose first process is all there is.
+func aloneImage(out, program string) string { return filepath.Join(out, program+".cpio") }
+
+// buildAlone makes it.
+func buildAlone(ctx context.Context, root, out, program string) error {
+	bin := filepath.Join(out, "bin")
+	if err := goBuild(ctx, root, bin, program, "./e2e/"+program); err != nil {
+		return err
+	}
+	return writeArchive(aloneImage(out, program), []archived{{name: "init", from: filepath.Join(bin, program)}})
 }
 
 func needs(jobs []work, f func(suite.Test) bool) bool {

@@ -121,7 +121,11 @@ func (g *guest) judge(t *tally) {
 		g.report.sharing(t.sharing)
 	}
 	g.report.bottled(g, t.bottles)
-	if len(c) > 0 && len(t.bottles) == 0 {
+	if len(t.lines) > 0 {
+		g.keepLines(t.lines)
+		return
+	}
+	if len(c) > 0 && len(t.bottles) == 0 && len(t.walkers) > 0 {
 		counted := localityTable(t, c)
 		counted.whole = !slices.ContainsFunc(t.expected, func(e suite.Test) bool { return e.OnHost && t.results[e.Name].Outcome != suite.OK })
 		g.report.counted(g.shape, counted)
@@ -141,6 +145,9 @@ var judges = map[string]func(*tally, counts) (string, error){
 	"homenode.alert":      judgeAlert,
 	"share.table":         judgeShare,
 
+	"same.stored":          judgeSame,
+	"caches.lines-counted": judgeLines,
+
 	"bottle.ten-served":          judgeServed("ten", servedEnough),
 	"bottle.six-guests-served":   judgeServed("six-guests", servedEnough),
 	"bottle.eight-guests-served": judgeServed("eight-guests", servedEnough),
@@ -150,6 +157,7 @@ var judges = map[string]func(*tally, counts) (string, error){
 	"bottle.interleaved-served":  judgeHarmless("interleaved"),
 	"bottle.two-served":          judgeServed("two", servedEnough),
 	"bottle.database-served":     judgeServed("database", servedEnough),
+	"bottle.services-served":     judgeServed("services", servedEnough),
 	"bottle.pods-served":         judgeServed("pods", servedEnough),
 	"bottle.wide-served":         judgeServed("wide", wideServed),
 }

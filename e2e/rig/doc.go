@@ -6,6 +6,7 @@
 //	    [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N]
 //	    [-cache KIB,WAYS,LINE[,CPUS]] [-arms ARM,ARM]
 //	go run ./e2e/rig -bottle [-machine FILE] COUNTS.csv ...
+//	go run ./e2e/rig -lines COUNTS.csv ...
 //
 // It builds the guest's few static programs, packs them into an initramfs,
 // boots guests, as many at a time as there are CPUs (package suite has the

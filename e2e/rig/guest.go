@@ -90,7 +90,7 @@ func (g *guest) run(ctx context.Context, show bool) error {
 
 func (g *guest) newTally() *tally {
 	t := newTally(g.shape, g.tests)
-	t.dir, t.kernel = g.dir, g.tools.kernel
+	t.dir, t.kernel, t.qemu = g.dir, g.tools.kernel, g.tools.qemu
 	return t
 }
 

@@ -15,6 +15,7 @@ type tally struct {
 	shape    suite.Shape
 	dir      string // of the guest
 	kernel   string
+	qemu     string // the emulator's file
 	expected []suite.Test
 	results  map[string]suite.Result
 	marks    []markRecord
@@ -25,6 +26,7 @@ type tally struct {
 	sharing  *sharing // of the cases, once judged
 	bottles  []bottled
 	scene    string // of the bottle, that is going on
+	lines    []lineRow
 }
 
 type markRecord struct {
@@ -118,6 +120,11 @@ func (t *tally) told(l suite.Line) error {
 		if _, err = fmt.Sscan(l.Rest, &x.tag); err == nil {
 			x.cells = strings.Split(strings.SplitN(l.Rest, " ", 2)[1], "|")
 			t.cases = append(t.cases, x)
+		}
+	case "LINES":
+		var x lineRow
+		if x, err = parseLineRow(l.Rest); err == nil {
+			t.lines = append(t.lines, x)
 		}
 	case "SCRAPE":
 		var phase string

@@ -17,7 +17,7 @@ var BottleArms = []string{
 }
 
 // BottleScenes are the work in the bottle.
-var BottleScenes = []string{"ten", "six-guests", "eight-guests", "two", "pods", "wide", "idle", "full", "interleaved", "database", "idle-local"}
+var BottleScenes = []string{"ten", "six-guests", "eight-guests", "two", "pods", "wide", "idle", "full", "interleaved", "database", "idle-local", "services"}
 
 // BottleUnmoved are the scenes in which there is nothing to gain: homenode must do no harm there.
 var BottleUnmoved = []string{"idle", "idle-local", "full", "interleaved"}
@@ -54,11 +54,12 @@ func init() {
 		Shape{Name: "bottle-idle", Nodes: 2, CPUsPerNode: 2, NodeMiB: 1280, Count: true, Slow: true, Virtual: true, Cache: Cache{KiB: 33 * 1024, Ways: 11, Line: 64}, Distance: two},
 		// Real programs, services of systemd.
 		Shape{Name: "bottle-database", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "systemd", Systemd: true, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
+		Shape{Name: "bottle-services", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "services", Systemd: true, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
 		// Ten real pods.
 		Shape{Name: "bottle-pods", Nodes: 2, CPUsPerNode: 6, NodeMiB: 768, Disk: "containerd", Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two})
 	for _, scene := range []struct{ name, shape string }{
 		{"ten", "bottle"}, {"six-guests", "bottle"}, {"eight-guests", "bottle"}, {"two", "bottle-virtual"}, {"pods", "bottle-pods"},
-		{"idle", "bottle-idle"}, {"idle-local", "bottle-idle"}, {"full", "bottle-virtual"}, {"interleaved", "bottle-virtual"}, {"database", "bottle-database"},
+		{"idle", "bottle-idle"}, {"idle-local", "bottle-idle"}, {"full", "bottle-virtual"}, {"interleaved", "bottle-virtual"}, {"database", "bottle-database"}, {"services", "bottle-services"},
 	} {
 		Tests = append(Tests,
 			Test{Name: "bottle." + scene.name, Shapes: []string{scene.shape}, Limit: 15 * time.Minute, Homenode: true},

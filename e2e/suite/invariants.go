@@ -8,5 +8,5 @@ func init() {
 	for _, name := range []string{"waits", "beside", "idle", "together", "budget"} {
 		Tests = append(Tests, Test{Name: "scx." + name, Shapes: []string{"traced"}, Limit: 60 * time.Second})
 	}
-	Tests = append(Tests, Test{Name: "scx.restless", Shapes: []string{"traced"}, Limit: 90 * time.Second})
+	Tests = append(Tests, Test{Name: "scx.restless", Shapes: []string{"traced", "scx-6.18", "scx-7.0"}, Limit: 90 * time.Second})
 }

@@ -30,6 +30,7 @@ type Shape struct {
 	Kernel      string   // with the newest kernel of this version (6.18) that the archive has; "" is the newest of all
 	NIC         int      // a network card with several queues is on the PCI root of this node; 0: there is none
 	Disk        string   // its root is what e2e/disk/DISK.sh describes; "" is no disk
+	Init        string   // its first process is the program of this folder of e2e, and all of its image; "" is the guest's
 	Systemd     bool     // systemd of that disk is PID 1 and runs the tests as a service; else it is resumed from where it was saved
 }
 

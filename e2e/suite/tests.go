@@ -20,6 +20,7 @@ type Test struct {
 	Homenode bool // needs the homenode binary
 	Bench    bool // runs bench/share
 	Numactl  bool // compares with numactl(8), and is skipped where the archive has none
+	Alone    bool // its code is the first process of its shape (Shape.Init)
 	// OnHost tests have no code in the guest: the host judges by the access
 	// counts of the guest's marks, or by what it was told. After names the guest test they belong to.
 	OnHost bool

@@ -31,14 +31,26 @@ type buffer struct {
 }
 
 // mapBuffer maps the slot's buffer. Ordinary pages unless told otherwise, so
-// that one page moves at a time and numa_maps counts what the tests count.
-func mapBuffer(slot, mib int, huge bool) (buffer, error) {
+// that one page moves at a time and numa_maps counts what the tests count. With a file to share, the
+// buffer is that file's pages, the same for all walkers that map it.
+func mapBuffer(slot, mib int, huge bool, share string) (buffer, error) {
 	if slot < 0 || slot >= suite.Slots || mib < 1 {
 		return buffer{}, fmt.Errorf("map buffer: slot %d with %d MiB", slot, mib)
 	}
 	addr, size := uintptr(suite.Base(slot)), uintptr(mib)<<20
-	got, _, e := syscall.Syscall6(syscall.SYS_MMAP, addr, size, syscall.PROT_READ|syscall.PROT_WRITE,
-		syscall.MAP_PRIVATE|syscall.MAP_ANON|mapFixedNoreplace, ^uintptr(0), 0)
+	flags, file := uintptr(syscall.MAP_PRIVATE|syscall.MAP_ANON|mapFixedNoreplace), ^uintptr(0)
+	if share != "" {
+		f, err := os.OpenFile(share, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return buffer{}, err
+		}
+		defer f.Close()
+		if err := f.Truncate(int64(size)); err != nil {
+			return buffer{}, err
+		}
+		flags, file = syscall.MAP_SHARED|mapFixedNoreplace, f.Fd()
+	}
+	got, _, e := syscall.Syscall6(syscall.SYS_MMAP, addr, size, syscall.PROT_READ|syscall.PROT_WRITE, flags, file, 0)
 	if e != 0 {
 		return buffer{}, fmt.Errorf("map buffer at %#x: %w", addr, e)
 	}

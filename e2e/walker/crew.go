@@ -34,15 +34,19 @@ type crew struct {
 	failed  atomic.Value // error of a fill
 }
 
-func newCrew(words []uint64, threads int, whole bool, hot, burst int, sleep time.Duration) *crew {
-	c := &crew{order: make([]chan int, threads)}
+func newCrew(words []uint64, o options) *crew {
+	c := &crew{order: make([]chan int, o.threads)}
+	threads := o.threads
 	pages := len(words) / wordsPerPage
 	for i := range c.order {
 		c.order[i] = make(chan int)
 		part := words[pages*i/threads*wordsPerPage : pages*(i+1)/threads*wordsPerPage]
-		pass := func() { c.pass(part, burst*wordsPerPage, sleep) }
-		if whole {
-			pass = func() { c.wander(words, i*pages/threads, hot, burst, sleep) }
+		pass := func() { c.pass(part, o.burst*wordsPerPage, o.sleep) }
+		if o.whole {
+			pass = func() { c.wander(words, i*pages/threads, o.hot, o.burst, o.sleep) }
+		}
+		if o.whole && o.spell > 0 {
+			pass = func() { c.exchange(words, i*pages/threads, o.spell, o.sleep) }
 		}
 		go c.member(c.order[i], part, pass)
 	}
@@ -136,6 +140,29 @@ func (c *crew) wander(words []uint64, from, hot, burst int, sleep time.Duration)
 			rest(sleep)
 		}
 	}
+}
+
+// exchange visits every page again and again until the thread has had a spell of CPU time, then rests. So
+// it asks for as much CPU time whether accesses are counted, which takes longer, or not.
+func (c *crew) exchange(words []uint64, from int, spell, sleep time.Duration) {
+	pages := len(words) / wordsPerPage
+	end := threadTime() + spell
+	for threadTime() < end && !c.stop.Load() {
+		for i := range pages {
+			page := (from + i) % pages
+			walk(words[page*wordsPerPage:][:wordsPerPage])
+		}
+	}
+	c.bursts.Add(1)
+	rest(sleep)
+}
+
+// threadTime is the CPU time of the calling thread.
+func threadTime() time.Duration {
+	const threadCPU = 3 // CLOCK_THREAD_CPUTIME_ID, include/uapi/linux/time.h
+	var t syscall.Timespec
+	syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, threadCPU, uintptr(unsafe.Pointer(&t)), 0)
+	return time.Duration(t.Nano())
 }
 
 func populate(part []uint64) error {

@@ -2,7 +2,8 @@
 // walk over a buffer of memory.
 //
 //	walker --slot N --mib M --threads T --place interleave|bind:NODE|local
-//	       [--static] [--unbind] [--huge] [--whole [--hot N]] [--wait] [--burst PAGES] [--sleep DURATION]
+//	       [--static] [--unbind] [--huge] [--whole [--hot N | --spell DURATION]] [--share FILE] [--wait]
+//	       [--burst PAGES] [--sleep DURATION]
 //
 // The buffer lies at the address of the slot (suite.Base), so that the counting
 // plugin can tell walkers apart and sees nothing of the Go runtime. It is filled
@@ -16,6 +17,9 @@
 // a transaction server walk over one heap; filled it is by parts all the same. With
 // --hot N it visits N pages of a small hot part after each page, so that a cache has something to hold. It rests after each burst, because eight
 // walkers that never rest would starve an emulated guest.
+//
+// Walkers with the same slot and the same --share FILE have one buffer: their threads take lines from each
+// other, as processes with a queue in shared memory do. With --spell they walk for so much CPU time between rests.
 //
 // It obeys lines on standard input and answers each with one line:
 //

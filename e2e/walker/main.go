@@ -25,6 +25,8 @@ type options struct {
 	wait               bool
 	burst              int
 	sleep              time.Duration
+	share              string
+	spell              time.Duration
 }
 
 func main() {
@@ -40,6 +42,8 @@ func main() {
 	flag.IntVar(&o.hot, "hot", 0, "with --whole: after each page, visit so many pages of the hot part, a small one that all threads share")
 	flag.BoolVar(&o.wait, "wait", false, "touch no page of the buffer before the line \"fill\" is read")
 	flag.IntVar(&o.burst, "burst", 512, "pages between two rests")
+	flag.StringVar(&o.share, "share", "", "map this `file` in the place of a buffer of its own: walkers with the same slot and file exchange lines")
+	flag.DurationVar(&o.spell, "spell", 0, "with --whole: CPU time between two rests, in the place of --burst")
 	flag.DurationVar(&o.sleep, "sleep", 10*time.Millisecond, "length of a rest")
 	flag.Parse()
 	if err := run(o, os.Stdin, os.Stdout); err != nil {
@@ -54,7 +58,7 @@ func run(o options, in io.Reader, out io.Writer) error {
 	runtime.GOMAXPROCS(o.threads + 2)
 	debug.SetGCPercent(-1)
 
-	b, err := mapBuffer(o.slot, o.mib, o.huge)
+	b, err := mapBuffer(o.slot, o.mib, o.huge, o.share)
 	if err != nil {
 		return err
 	}
@@ -76,7 +80,7 @@ func run(o options, in io.Reader, out io.Writer) error {
 			return fmt.Errorf("command %q: want \"fill\"", lines.Text())
 		}
 	}
-	c := newCrew(b.words, o.threads, o.whole, o.hot, o.burst, o.sleep)
+	c := newCrew(b.words, o)
 	if err := c.fill(); err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/dustin/go-humanize"
 
@@ -54,14 +55,14 @@ const (
 )
 
 // named is the form of the names of instances and projects. Incus has host names for instances.
-var named = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
+var named = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`) })
 
 // read makes an instance of what the server says; ok is false for one that does not run.
 func read(server string, w *wireInstance) (i instance, ok bool, bad string) {
 	if w.Project == "" {
 		w.Project = "default"
 	}
-	if !named.MatchString(w.Name) || !named.MatchString(w.Project) {
+	if !named().MatchString(w.Name) || !named().MatchString(w.Project) {
 		name, project := words.Printable(clip(w.Name, 64)), words.Printable(clip(w.Project, 64))
 		return i, false, fmt.Sprintf("instance %q of project %q is ignored: no such name is allowed", name, project)
 	}

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -34,16 +35,22 @@ type setting struct {
 }
 
 var (
-	countPath = regexp.MustCompile(`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/([^/\s]{1,15})$`)
-	irqPath   = regexp.MustCompile(`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/([0-9]{1,9})$`)
-	queuePath = regexp.MustCompile(`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/([^/\s]{1,15})/((rx|tx)-[0-9]{1,5})$`)
+	countPath = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/([^/\s]{1,15})$`)
+	})
+	irqPath = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/([0-9]{1,9})$`)
+	})
+	queuePath = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^([0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])/([^/\s]{1,15})/((rx|tx)-[0-9]{1,5})$`)
+	})
 )
 
 // parse reads a path out of a step or the journal.
 func parse(kind plan.SettingKind, path string) (setting, error) {
 	s := setting{kind: kind, path: path}
 	if kind == plan.IRQAffinity {
-		m := irqPath.FindStringSubmatch(path)
+		m := irqPath().FindStringSubmatch(path)
 		if m == nil {
 			return s, fmt.Errorf("%q is not PCI/N", path)
 		}
@@ -51,14 +58,14 @@ func parse(kind plan.SettingKind, path string) (setting, error) {
 		return s, nil
 	}
 	if kind == plan.QueueCount {
-		m := countPath.FindStringSubmatch(path)
+		m := countPath().FindStringSubmatch(path)
 		if m == nil || m[2] == "." || m[2] == ".." {
 			return s, fmt.Errorf("%q is not PCI/DEV", path)
 		}
 		s.pci, s.dev = m[1], m[2]
 		return s, nil
 	}
-	m := queuePath.FindStringSubmatch(path)
+	m := queuePath().FindStringSubmatch(path)
 	way := map[plan.SettingKind]string{plan.RPSCPUs: "rx", plan.XPSCPUs: "tx"}[kind]
 	if m == nil || m[4] != way || m[2] == "." || m[2] == ".." {
 		return s, fmt.Errorf("%q is not the path of a setting of kind %q", path, kind)

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -54,8 +55,10 @@ type setting struct {
 }
 
 var (
-	poolFile = regexp.MustCompile(`^sys/devices/system/node/node[0-9]{1,4}/hugepages/hugepages-[0-9]{1,9}kB/nr_hugepages$`)
-	irqPath  = regexp.MustCompile(`^([0-9]{1,9})/(.+)$`)
+	poolFile = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^sys/devices/system/node/node[0-9]{1,4}/hugepages/hugepages-[0-9]{1,9}kB/nr_hugepages$`)
+	})
+	irqPath = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^([0-9]{1,9})/(.+)$`) })
 )
 
 // parse reads a path out of a step or the journal. It leads to no other file than
@@ -69,7 +72,7 @@ func parse(kind plan.SettingKind, path string) (setting, error) {
 			return s, nil
 		}
 	case plan.HostIRQ:
-		if m := irqPath.FindStringSubmatch(path); m != nil {
+		if m := irqPath().FindStringSubmatch(path); m != nil {
 			s.file, s.name = "proc/irq/"+m[1]+"/smp_affinity_list", m[2]
 			return s, nil
 		}
@@ -85,7 +88,7 @@ func parse(kind plan.SettingKind, path string) (setting, error) {
 			s.form = number
 			return s, nil
 		}
-		if poolFile.MatchString(path) {
+		if poolFile().MatchString(path) {
 			s.form = number
 			return s, nil
 		}
@@ -101,7 +104,7 @@ func parse(kind plan.SettingKind, path string) (setting, error) {
 	return s, fmt.Errorf("%q is not the path of a setting of kind %q", path, kind)
 }
 
-var wordForm = regexp.MustCompile(`^[a-z+]{1,20}$`)
+var wordForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z+]{1,20}$`) })
 
 // text is a value of a step as the setting is written; value is the same for what
 // was read of it.
@@ -120,7 +123,7 @@ func (s setting) text(to string) (string, error) {
 		n, err := strconv.ParseUint(to, 10, 63)
 		return strconv.FormatUint(n, 10), err
 	}
-	if !wordForm.MatchString(to) {
+	if !wordForm().MatchString(to) {
 		return "", fmt.Errorf("%q is no word", to)
 	}
 	return to, nil
@@ -222,11 +225,13 @@ func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, erro
 }
 
 // unitName is a service or scope (systemd.unit(5)).
-var unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]{1,247}\.(service|scope)$`)
+var unitName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]{1,247}\.(service|scope)$`)
+})
 
 // stoppable reports whether a step names a unit that may be stopped.
 func stoppable(step plan.Step) error {
-	if unit := step.Target.Host; step.Target.Kind != workload.InHost || !unitName.MatchString(unit) ||
+	if unit := step.Target.Host; step.Target.Kind != workload.InHost || !unitName().MatchString(unit) ||
 		strings.HasPrefix(unit, "init.") {
 		return fmt.Errorf("%s: %q on a %s is no service or scope", step.Workload, unit, step.Target.Kind)
 	}
@@ -341,7 +346,7 @@ func (d *Driver) write(ctx context.Context, s setting, value string) error {
 		return err
 	}
 	switch {
-	case !s.same(now, value) && poolFile.MatchString(s.file):
+	case !s.same(now, value) && poolFile().MatchString(s.file):
 		return fmt.Errorf("%s: %s pages instead of %s: the kernel found no more in one piece, or those there are in use", s.path, now, value)
 	case !s.same(now, value):
 		return fmt.Errorf("%s: it is %q after %q was written; someone else may be writing it", s.path, now, value)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -41,7 +42,9 @@ type mark struct {
 }
 
 // option is a line of the first section (PVE::QemuServer, parse_vm_config).
-var option = regexp.MustCompile(`^([a-z][a-z_\-]*)([0-9]*):\s*(.*?)\s*$`)
+var option = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([a-z][a-z_\-]*)([0-9]*):\s*(.*?)\s*$`)
+})
 
 // readConfig reads a configuration. What is wrong in it is in bad, and stands as Proxmox'
 // default. Snapshots and what is pending come after the first section and say nothing of
@@ -68,7 +71,7 @@ func readConfig(text string) config {
 			notes.WriteString(decoded(note) + "\n")
 			continue
 		}
-		m := option.FindStringSubmatch(line)
+		m := option().FindStringSubmatch(line)
 		if m == nil {
 			continue
 		}

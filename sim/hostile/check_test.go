@@ -32,6 +32,7 @@ func (g *game) caches() {
 	before := g.tight
 	g.tight = map[workload.ID]bool{}
 	h := s.Snapshot.Host
+	barred := s.Facts.Policy.Barred(h, workload.Shared) // what is reserved may idle, too
 	for i := range s.Plan.Placements {
 		p := &s.Plan.Placements[i]
 		o := s.Observation(p.Workload)
@@ -44,11 +45,11 @@ func (g *game) caches() {
 		if !slices.ContainsFunc(s.Subjects, decided) || slices.ContainsFunc(s.Plan.Report.Decisions, leftAlone) {
 			continue // the engine fails on it, or homenode leaves it alone
 		}
-		idle := float64(h.Node(p.Home.Min()).CPUs.Intersect(h.Online).Intersect(h.Allowed).Minus(p.CPUs).Len())
+		idle := float64(h.Node(p.Home.Min()).CPUs.Intersect(h.Online).Intersect(h.Allowed).Minus(barred).Minus(p.CPUs).Len())
 		for k := range s.Plan.Placements {
 			switch x := &s.Plan.Placements[k]; {
 			case x.Class == workload.Dedicated:
-				idle -= float64(x.CPUs.Union(x.Idle).Overlap(h.Node(p.Home.Min()).CPUs))
+				idle -= float64(x.CPUs.Union(x.Idle).Minus(barred).Overlap(h.Node(p.Home.Min()).CPUs))
 			case x.Class == workload.Shared && x.Workload != p.Workload && x.Home.Intersects(p.Home):
 				if y := s.Observation(x.Workload); y != nil {
 					idle -= y.CPUUse

@@ -5,12 +5,15 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/homenode/homenode/core/topology"
 )
 
 // longList is a CPU list of more than shownRanges ranges.
-var longList = regexp.MustCompile(`\d+(?:-\d+)?(?:,\d+(?:-\d+)?){4,}`)
+var longList = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\d+(?:-\d+)?(?:,\d+(?:-\d+)?){4,}`)
+})
 
 // shownRanges is the number of ranges of a long CPU list that ShortLists keeps.
 const shownRanges = 3
@@ -28,7 +31,7 @@ func (s ShortLists) Write(text []byte) (int, error) {
 }
 
 // Shortened returns a text with its long CPU lists shortened.
-func Shortened(text string) string { return longList.ReplaceAllStringFunc(text, shortList) }
+func Shortened(text string) string { return longList().ReplaceAllStringFunc(text, shortList) }
 
 // shortList returns the first ranges of a CPU list and the number of its CPUs.
 func shortList(list string) string {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/homenode/homenode/core/measure"
@@ -187,10 +188,12 @@ func Page(title, body string) string {
 `, view.Markup(title), pageStyle, style, body)
 }
 
-var figures = regexp.MustCompile(`(\d) (%|(?:ns|ms|s|[GM]B/s|[KMGT]iB|MHz)\b)`)
+var figures = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(\d) (%|(?:ns|ms|s|[GM]B/s|[KMGT]iB|MHz)\b)`)
+})
 
 // prose is text of HTML in which no figure is torn from its unit.
-func prose(s string) string { return figures.ReplaceAllString(view.Markup(s), "$1&nbsp;$2") }
+func prose(s string) string { return figures().ReplaceAllString(view.Markup(s), "$1&nbsp;$2") }
 
 func facts(b *strings.Builder, d *measure.Document) {
 	row := func(name, value string) {

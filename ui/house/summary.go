@@ -53,6 +53,9 @@ func summaryOf(s *api.Status, host *topology.Host) api.HouseSummary {
 	if known {
 		x.CPUUse = roughly(&use)
 	}
+	if g := s.Sharing.Decides(); g != nil {
+		x.Goal = short(g.Name(s.Workloads)) + " " + short(g.Text()) + ", " + g.State
+	}
 	if host != nil {
 		x.CPUs = host.Online.Len()
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/homenode/homenode/core/plan"
@@ -17,8 +18,10 @@ import (
 )
 
 var (
-	command = regexp.MustCompile("`([^`]*)`")
-	figures = regexp.MustCompile(`(\d) (%|(?:ns|ms|s|[GM]B/s|[KMGT]iB|MHz|CPUs?)\b)`)
+	command = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`([^`]*)`") })
+	figures = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`(\d) (%|(?:ns|ms|s|[GM]B/s|[KMGT]iB|MHz|CPUs?)\b)`)
+	})
 )
 
 // functions are what the pages are written with. Text is escaped by the template; what is
@@ -66,8 +69,8 @@ func fill[T any](t *template.Template, title string, v T) (string, error) {
 
 // prose is text with its commands set as code, and no figure torn from its unit.
 func prose(text string) template.HTML {
-	text = figures.ReplaceAllString(view.Markup(text), "$1&nbsp;$2")
-	return template.HTML(command.ReplaceAllString(text, "<code>$1</code>"))
+	text = figures().ReplaceAllString(view.Markup(text), "$1&nbsp;$2")
+	return template.HTML(command().ReplaceAllString(text, "<code>$1</code>"))
 }
 
 func sizeOf(kib int64) string {

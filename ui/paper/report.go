@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/homenode/homenode/core/report"
@@ -17,7 +18,7 @@ func Report(r report.Report) (string, error) {
 	if r.Host != "" {
 		title += ": " + r.Host
 	}
-	return fill(reportPage, title, reportView{Report: r, Title: title})
+	return fill(reportPage(), title, reportView{Report: r, Title: title})
 }
 
 // reportView is a report with what the page works out of it.
@@ -147,7 +148,8 @@ func (r reportView) MachineText() string {
 	return text
 }
 
-var reportPage = template.Must(template.New("report").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
+var reportPage = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("report").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
 <p class="lead">{{prose .Headline}}</p>
 <table>
 <tr><th>period</th><td>{{date .From}} to {{date .To}} ({{for .Took}})</td></tr>
@@ -170,7 +172,7 @@ var reportPage = template.Must(template.New("report").Funcs(functions).Parse(`<h
 {{if .Worst}}<p>The workloads that lose most to memory on other nodes, the worst first. CPUs REMOTE is how many CPUs, on average, worked on memory of another node.</p>
 <div class="wide"><table class="cards">
 <tr><th>workload</th><th>home</th><th class="num">memory</th><th class="num">CPUs</th><th class="num">CPUs remote</th><th>local, first → now</th><th>what to do</th></tr>
-{{range .Worst}}<tr><td class="name">{{name .Name .ID}}</td><td data-is="home">{{dash .Home}}</td><td class="num" data-is="memory">{{size .MemoryKiB}}</td><td class="num" data-is="CPUs">{{cpus .CPUUse}}</td><td class="num" data-is="CPUs remote">{{cpus .Remote}}</td><td class="when" data-is="local, first → now">{{share .Before}} → {{bar .After}}</td><td class="says">{{prose .Advice.String}}</td></tr>
+{{range .Worst}}<tr><td class="name">{{name .Name .ID}}</td><td data-is="home">{{dash (home .Home .Caches)}}</td><td class="num" data-is="memory">{{size .MemoryKiB}}</td><td class="num" data-is="CPUs">{{cpus .CPUUse}}</td><td class="num" data-is="CPUs remote">{{cpus .Remote}}</td><td class="when" data-is="local, first → now">{{share .Before}} → {{bar .After}}</td><td class="says">{{prose .Advice.String}}</td></tr>
 {{end}}</table></div>
 {{else if .Machine}}<p>Nothing: no workload works on remote memory.</p>
 {{else}}<p>Not known: no look at the host was recorded.</p>
@@ -219,3 +221,4 @@ var reportPage = template.Must(template.New("report").Funcs(functions).Parse(`<h
 {{if gt .Ordered (len .Orders)}}<p><small>The {{len .Orders}} newest of {{.Ordered}}.</small></p>{{end}}
 {{else}}<p>Nobody asked for anything.</p>
 {{end}}`))
+})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"html/template"
 	"slices"
+	"sync"
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/workload"
@@ -18,7 +19,7 @@ func Status(s api.Status, host string) (string, error) {
 	v := statusView{Status: s, Title: title}
 	v.Workloads = slices.Clone(s.Workloads)
 	slices.SortStableFunc(v.Workloads, func(a, b api.Workload) int { return cmp.Or(last(&a)-last(&b), cmp.Compare(remote(&b), remote(&a))) })
-	return fill(statusPage, title, &v)
+	return fill(statusPage(), title, &v)
 }
 
 // remote is how many CPUs work on remote memory.
@@ -63,7 +64,8 @@ func (s statusView) Moving(w api.Workload) *float64 {
 	return nil
 }
 
-var statusPage = template.Must(template.New("status").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
+var statusPage = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("status").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
 <p>{{if .Time.IsZero}}Not looked at yet{{else}}Looked at {{date .Time}}{{end}} by homenode {{.Version}}, {{if eq .Mode "none"}}without a daemon{{else}}in {{.Mode}} mode{{end}}{{if .Trial}}; {{.Trial.Line}}{{else if .Held}}; everything was undone, <code>homenode resume --all</code> goes on{{end}}.</p>
 {{range .Problems}}<div class="verdict warning">{{prose .}}</div>
 {{end}}{{if .OneNode}}<p>{{.OneNodeSays}}</p>
@@ -95,6 +97,7 @@ var statusPage = template.Must(template.New("status").Funcs(functions).Parse(`<h
 {{range .Managers}}<tr><td class="name">{{.Name}}</td><td class="says">{{.Does}}</td><td class="says" data-is="left to it">{{dash .Owns}}</td></tr>
 {{end}}</table></div>
 {{end}}`))
+})
 
 // last puts batch work, which has no home, below online work.
 func last(w *api.Workload) int {

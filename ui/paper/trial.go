@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/homenode/homenode/core/trial"
@@ -17,7 +18,7 @@ import (
 // Trial is a trial as a page.
 func Trial(d trial.Document) (string, error) {
 	title := "Trial " + words.Printable(d.Name)
-	return fill(trialPage, title, trialView{Document: d, Title: title})
+	return fill(trialPage(), title, trialView{Document: d, Title: title})
 }
 
 // trialView is a trial with what the page works out of it.
@@ -341,7 +342,8 @@ func clock(s float64) string {
 	return fmt.Sprintf("%.0f s", d.Seconds())
 }
 
-var trialPage = template.Must(template.New("trial").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
+var trialPage = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("trial").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
 <p class="lead">{{prose .Headline}}</p>
 <p>{{date .Began}} to {{date .Until}}{{if .Machine.Host}}, on {{.Machine.Host}}{{end}}, by homenode {{.Homenode}}. {{prose .Machinery}}.</p>
 {{if .Effects}}<h2>Effects</h2>
@@ -363,3 +365,4 @@ var trialPage = template.Must(template.New("trial").Funcs(functions).Parse(`<h1>
 {{range .Metrics}}<tr><td class="name">{{.Name}}</td><td>{{if .Lower}}lower is better{{else}}higher is better{{end}}</td><td class="says">{{if eq .Kind "command"}}a command{{else}}{{.From}}{{end}}</td></tr>
 {{end}}</table></div>
 `))
+})

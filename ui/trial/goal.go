@@ -3,13 +3,16 @@ package trial
 import (
 	"context"
 	"regexp"
+	"sync"
 	"time"
 
 	"github.com/homenode/homenode/core/workload"
 )
 
 // anyNumber matches the numbers of a file without a pattern.
-var anyNumber = regexp.MustCompile(`[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?`)
+var anyNumber = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`[-+]?[0-9]+(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?`)
+})
 
 // mostOfGoal bounds one reading of a file, bytes: the user of a service can fill the file with numbers, and each
 // match takes some 100 bytes and a microsecond.
@@ -23,7 +26,7 @@ func OfGoal(g *workload.Goal, url string) Source {
 	case workload.FromCommand:
 		return &Command{Text: g.Text, Within: 8 * time.Second}
 	case workload.FromFile:
-		pattern := anyNumber
+		pattern := anyNumber()
 		if g.Match != "" {
 			pattern = regexp.MustCompile(g.Match) // the configuration was checked
 		}

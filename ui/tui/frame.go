@@ -29,7 +29,8 @@ func (m *Model) lines() []string {
 	case m.height > 0 && (m.width < leastWidth || m.height < leastHeight):
 		return []string{fmt.Sprintf("%d×%d is too small;", m.width, m.height), fmt.Sprintf("top needs %d×%d.", leastWidth, leastHeight), "q ends it."}
 	case m.height == 0:
-		return slices.Concat([]string{m.header()}, m.since(), m.nodes(), m.pressure(), m.moves(0), m.table(0), m.decisions(10))
+		head := slices.Concat([]string{m.header()}, m.since(), m.nodes(), m.pressure(), m.goals())
+		return slices.Concat(head, m.moves(0), m.table(0), m.decisions(10))
 	}
 	head, foot := []string{m.header()}, m.footer()
 	if m.have && m.width >= wantWidth && m.height >= wantHeight {
@@ -53,7 +54,7 @@ func (m *Model) lines() []string {
 	case m.width < wantWidth || m.height < wantHeight:
 		body = m.table(room)
 	default:
-		body = append(m.nodes(), m.pressure()...)
+		body = slices.Concat(m.nodes(), m.pressure(), m.goals())
 		some, events := min(6, max(2, (m.height-20)/4)), min(12, max(2, (m.height-18)/4))
 		body = append(body, m.moves(some)...)
 		body = append(body, m.table(room-len(body)-events-1)...)
@@ -146,13 +147,21 @@ var sparks = []rune("▁▂▃▄▅▆▇█")
 // bottom is 0 %, the top 100 %.
 func (m *Model) spark(width int) string {
 	t := m.status.Trend
-	if t == nil || len(t.Local) < 2 || width <= 0 {
+	if t == nil {
 		return ""
 	}
-	n := min(width, len(t.Local))
+	return m.curve(t.Local, width)
+}
+
+// curve is the points of a share, 0 to 1, in so many columns at most; a gap where one is unknown.
+func (m *Model) curve(points []*float64, width int) string {
+	if len(points) < 2 || width <= 0 {
+		return ""
+	}
+	n := min(width, len(points))
 	var b strings.Builder
 	for i := range n { // each column is the newest of the points that it stands for
-		point := t.Local[(i+1)*len(t.Local)/n-1]
+		point := points[(i+1)*len(points)/n-1]
 		if point == nil {
 			b.WriteRune(' ')
 			continue
@@ -184,6 +193,36 @@ func (m *Model) since() []string {
 		part = append(part, fmt.Sprintf("batch: %.0f CPUs", cpus))
 	}
 	return []string{strings.Join(part, m.paint(dim, " · "))}
+}
+
+// Room for a goal on a line of 80 columns, columns.
+const longestName, longestGoal = 12, 17
+
+// goals is the latency goal that decides how much batch work runs, its slack over the last minutes, and the use that
+// it allows: one line while there are goals.
+func (m *Model) goals() []string {
+	s := m.status.Sharing
+	if s == nil || len(s.Goals) == 0 {
+		return nil
+	}
+	var part []string
+	g := s.Decides()
+	if g == nil {
+		part = append(part, m.paint(yellow, "no metric can be used"))
+	} else {
+		colours := map[string]string{"held": green, "near": yellow, "missed": red}
+		name := ansi.Truncate(words.Printable(g.Name(m.status.Workloads)), longestName, "…")
+		text := ansi.Truncate(words.Printable(g.Text()), longestGoal, "…")
+		part = append(part, name+" "+text+" "+m.paint(colours[g.State], g.State))
+	}
+	if s.Use != nil {
+		part = append(part, fmt.Sprintf("use up to %.0f %%", 100**s.Use))
+	}
+	if t := m.status.Trend; t != nil && g != nil && g.Slack != nil {
+		curve := m.curve(t.Slack, min(30, max(8, m.width-78)))
+		part = append(part, strings.TrimLeft(curve+fmt.Sprintf(" %.0f %%", 100**g.Slack), " ")+" slack")
+	}
+	return []string{m.paint(dim, left("GOALS", nodeLabel)) + strings.Join(part, m.paint(dim, " · "))}
 }
 
 // stories is the stories of a demo with their keys.

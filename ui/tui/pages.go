@@ -137,6 +137,7 @@ func (m *Model) helpPage() []string {
 		{"vCPUs", "what is booked on its CPUs; above 100 % they are shared"},
 		{"ONLINE", "CPUs that online work keeps busy, of those that no dedicated work holds; while sharing is on"},
 		{"BATCH", "CPUs that batch work keeps busy, of those that it has now; while sharing is on"},
+		{"GOALS", "tightest latency goal, the use of the CPUs that it allows, and its slack in the last minutes; 0 % is its limit"},
 		{"WAIT", "share of the time in which some task of the host waited for it (PSI)"},
 		{"LOCAL %", "memory accesses that stay on the node, now → after what is planned"},
 	} {

@@ -646,3 +646,40 @@ func TestSharing(t *testing.T) {
 	}
 	golden(t, "testdata/sharing.txt", all.String())
 }
+
+// TestGoals: top shows the goal that decides, the use that it allows and its slack over time, in a line of 80 columns
+// too; a metric that cannot be used is no figure.
+func TestGoals(t *testing.T) {
+	var all strings.Builder
+	point := func(x float64) *float64 { return &x }
+	for _, x := range []struct {
+		width  int
+		state  string
+		value  float64
+		metric string
+	}{
+		{80, "held", 1.4, "p99"},
+		{120, "near", 1.95, "p99 of the slowest of all requests"},
+		{80, "missed", 2.5, "p99"},
+		{80, "stale", 1, "p99"},
+	} {
+		s := made(2)
+		slack := (2 - x.value) / 2
+		g := api.ShareGoal{ID: s.Workloads[0].ID, Metric: x.metric, Unit: "ms", Value: &x.value, Most: 2, State: x.state}
+		if x.state != "stale" {
+			g.Limits, g.Slack = true, &slack
+		}
+		s.Sharing = &api.Sharing{On: true, Use: point(0.72), Goals: []api.ShareGoal{g}}
+		s.Trend = &api.Trend{StepS: 5, Local: make([]*float64, 4)}
+		s.Trend.Slack = []*float64{nil, point(0.9), point(-0.2), g.Slack}
+		o := options()
+		m := New(o, x.width, 24)
+		m.Take(Seen{Status: s, At: moment})
+		for _, line := range strings.Split(ansi.Strip(m.Frame()), "\n") {
+			if strings.HasPrefix(line, "GOALS") {
+				fmt.Fprintln(&all, line)
+			}
+		}
+	}
+	golden(t, "testdata/goals.txt", all.String())
+}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"unicode"
 	"unicode/utf16"
@@ -122,7 +123,9 @@ func (o *Output) put(b []byte) (int, error) {
 
 // colour is a sequence of this program's own (ECMA-48, SGR): bold, faint, a colour.
 // Those that hide text are not among them.
-var colour = regexp.MustCompile(`^\x1b\[(?:0|1|2|22|39|49|[349][0-7]|[34]8;5;\d{1,3}|[34]8;2;\d{1,3};\d{1,3};\d{1,3})?m`)
+var colour = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^\x1b\[(?:0|1|2|22|39|49|[349][0-7]|[34]8;5;\d{1,3}|[34]8;2;\d{1,3};\d{1,3};\d{1,3})?m`)
+})
 
 // maxColour is as long as one gets.
 const maxColour = len("\x1b[38;2;255;255;255m")
@@ -143,7 +146,7 @@ func (o *Output) Write(b []byte) (int, error) {
 		case r == 0x1b && o.colours && len(text)-at < maxColour && colourBegins(text[at:]):
 			o.rest, n = text[at:], len(text)-at
 		default:
-			if c := colour.Find(text[at:]); c != nil && o.colours {
+			if c := colour().Find(text[at:]); c != nil && o.colours {
 				out.Write(c)
 				n = len(c)
 				break

@@ -6,8 +6,8 @@ import "bytes"
 const MostVCPUs = 4096
 
 // vcpuNames is how monitors of virtual machines begin the name of the thread of a vCPU; its number follows:
-// "vcpu3" of Cloud Hypervisor (vmm/src/cpu.rs), "fc_vcpu 3" of Firecracker (src/vmm/src/vstate/vcpu.rs) and
-// "crosvm_vcpu3" of crosvm (src/crosvm/sys/linux/vcpu.rs).
+// "vcpu3" of Cloud Hypervisor (vmm/src/cpu.rs at ae44c29), "fc_vcpu 3" of Firecracker (src/vmm/src/vstate/vcpu.rs at
+// 81b38b9) and "crosvm_vcpu3" of crosvm (src/crosvm/sys/linux/vcpu.rs at f1e797a), all of August 2026.
 var vcpuNames = [][]byte{[]byte("vcpu"), []byte("fc_vcpu "), []byte("crosvm_vcpu")}
 
 // VCPU reads the name that a monitor of virtual machines gives the thread of a vCPU: "CPU 3/KVM" or "CPU 3/TCG" of

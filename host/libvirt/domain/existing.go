@@ -68,6 +68,7 @@ func (d *Document) guest(h *topology.Host) (guest.Guest, error) {
 		s.OnlyNodes, _ = topology.ParseNodeSet(mark.Only)
 		s.Spec.Nodes = s.OnlyNodes
 		s.Near = mark.near()
+		s.Spec.Goals = mark.goals()
 		s.Spec.Near = slices.Concat(s.Near, s.Spec.Near)
 		if mark.Exact > 0 {
 			s.Spec.MinNodes, s.Spec.MaxNodes = mark.Exact, mark.Exact

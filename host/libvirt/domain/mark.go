@@ -39,6 +39,7 @@ type Mark struct {
 	Exact int    // nodes it is on; 0 for as many as it takes
 
 	Near string // what it is to be near to, as workload.ParseNear reads it
+	SLO  string // latency goal, as workload.ParseGoal reads it; "" for none
 
 	CPUs  string // list format, as it was written
 	Nodes string // list format, as it was written
@@ -75,6 +76,11 @@ func (d *Document) Mark() (Mark, bool) {
 	}
 	if m.Near = el.SelectAttrValue("near", ""); m.Near != "" {
 		if _, err := workload.ParseNear(m.Near); err != nil {
+			return Mark{}, false
+		}
+	}
+	if m.SLO = el.SelectAttrValue("slo", ""); m.SLO != "" {
+		if _, err := workload.ParseGoal(m.SLO); err != nil {
 			return Mark{}, false
 		}
 	}
@@ -160,6 +166,7 @@ func (m Mark) fill(el *etree.Element) {
 		exact = strconv.Itoa(m.Exact)
 	}
 	set("near", m.Near)
+	set("slo", m.SLO)
 	set("exact-nodes", exact)
 	set("cpus", m.CPUs)
 	set("nodes", m.Nodes)
@@ -236,6 +243,15 @@ func (d *Document) NewMark() (Mark, error) {
 func (m *Mark) near() []workload.Near {
 	near, _ := workload.ParseNear(m.Near)
 	return near
+}
+
+// goals is its latency goal, if it has one.
+func (m *Mark) goals() []workload.Goal {
+	g, err := workload.ParseGoal(m.SLO)
+	if m.SLO == "" || err != nil {
+		return nil
+	}
+	return []workload.Goal{g}
 }
 
 // floats reports whether the guest is placed cell by cell, and all its vCPUs float.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/core/plan"
@@ -140,6 +141,18 @@ func TestMarkIsWrittenAnew(t *testing.T) {
 		if bad.Intend("1", "1") == nil {
 			t.Errorf("%+v is taken", bad)
 		}
+	}
+	// Its latency goal is the guest's; a mark with one that cannot be read is none.
+	m.SLO = "most=5%,window=30s"
+	d.SetMark(m)
+	if got := d.MarkText(); !strings.Contains(got, "slo='most=5%,window=30s'") {
+		t.Error(got)
+	}
+	if got := m.goals(); len(got) != 1 || got[0].Most != 5 || got[0].From != workload.FromKernel || got[0].Window != 30*time.Second {
+		t.Errorf("goals %+v", got)
+	}
+	if _, ok := parse(t, strings.Replace(d.String(), "most=5%,", "of=command,", 1)).Mark(); ok {
+		t.Error("a definition names a command of the host")
 	}
 	// A mark that cannot be read is none; an importance out of range is the usual one.
 	if _, ok := parse(t, strings.Replace(d.String(), "'shared'", "'best'", 1)).Mark(); ok {

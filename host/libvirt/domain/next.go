@@ -267,6 +267,9 @@ func (d *Document) About() string {
 	for near := range strings.FieldsSeq(m.Near) {
 		words = append(words, "near="+near)
 	}
+	if m.SLO != "" {
+		words = append(words, "slo="+m.SLO)
+	}
 	if m.Composed {
 		words = append(words, "own="+m.Own)
 	}
@@ -308,6 +311,11 @@ func ParseAbout(text string) (Mark, error) {
 			m.Near = strings.TrimSpace(m.Near + " " + value)
 			if _, err = workload.ParseNear(value); err != nil {
 				return m, fmt.Errorf("mark %q: near: %w", text, err)
+			}
+		case "slo":
+			m.SLO = value
+			if _, err = workload.ParseGoal(value); err != nil {
+				return m, fmt.Errorf("mark %q: slo: %w", text, err)
 			}
 		case "own":
 			m.Composed, m.Own = true, value

@@ -22,7 +22,7 @@ func TestNextIsWholeAndWritesTheSame(t *testing.T) {
 				continue
 			}
 			d := parse(t, text)
-			mark := Mark{Flavor: "a b", Tier: workload.Online, SMT: workload.SMTIsolate, Emulator: guest.Isolate}
+			mark := Mark{Flavor: "a b", SLO: "most=5%,window=30s", Tier: workload.Online, SMT: workload.SMTIsolate, Emulator: guest.Isolate}
 			d.Place(h, home, mark)
 			want := d.String()
 			next, err := d.Next()
@@ -34,7 +34,7 @@ func TestNextIsWholeAndWritesTheSame(t *testing.T) {
 				t.Fatalf("%s: %q is read as %q, %v", name, next, n.String(), err)
 			}
 			m, err := ParseAbout(d.About())
-			if err != nil || m.Flavor != mark.Flavor || m.Tier != mark.Tier || m.SMT != mark.SMT || m.Emulator != mark.Emulator || m.Class != home.Placement.Class {
+			if err != nil || m.Flavor != mark.Flavor || m.SLO != mark.SLO || m.Tier != mark.Tier || m.SMT != mark.SMT || m.Emulator != mark.Emulator || m.Class != home.Placement.Class {
 				t.Fatalf("%s: %q is read as %+v, %v", name, d.About(), m, err)
 			}
 			d = parse(t, want)

@@ -155,12 +155,18 @@ APART int tally(u64 word, s64 n)
 	return 0;
 }
 
-/* rouse has an idle CPU look for work, if it is not about to. */
+/*
+ * rouse has an idle CPU look for work, and returns whether it was not about to. One that was is kicked all the
+ * same: it may look before the kernel has queued the task that it is kicked for, and the kernel sends the kick
+ * (scx_bpf_kick_cpu, by irq_work) once that has happened. While the CPU has not looked, a second kick costs nothing.
+ */
 INLINE int rouse(u32 cpu, struct cpu_now *c)
 {
-	if (__sync_lock_test_and_set(&c->roused, 1))
-		return 0;
+	u32 before = __sync_lock_test_and_set(&c->roused, 1);
+
 	scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+	if (before)
+		return 0;
 	count(KICK_IDLE);
 	return 1;
 }
@@ -221,22 +227,11 @@ APART int wake(u32 llc, u64 allowed_nodes);
 APART u32 refused(u32 cpu);
 APART int wake_for_free(u32 many);
 
-/* pass_on has another CPU go on with a batch task that left cpu. When it was queued cpu was in the budget still. */
-APART int pass_on(u32 cpu)
-{
-	struct place *place = at(&places, cpu);
-	struct node *node = place ? at(&nodes, place->node) : NULL;
-
-	if (!node || node->budget < 0 || scx_bpf_dsq_nr_queued(place->llc) <= 0)
-		return 0;
-	return wake(place->llc, 0);
-}
-
 /*
- * hand_on: cpu was roused, and then something came that is not batch work. Who was queued meanwhile saw
- * that it was roused already, and woke nobody else.
+ * pass_on has another CPU look for what waits, when cpu does not: a batch task left it, or it was roused and
+ * something came that is not batch work. Who was queued meanwhile saw that it was roused, and woke nobody else.
  */
-APART int hand_on(u32 cpu)
+APART int pass_on(u32 cpu)
 {
 	struct place *place = at(&places, cpu);
 
@@ -346,9 +341,7 @@ int switched(u64 *ctx)
 	changed(cpu, word, now, set->hold);
 	if (new == RUNS_IDLE)
 		look_again(cpu);
-	else if (roused && !is_batch(new))
-		hand_on(cpu);
-	if (is_batch(what(word)) && !is_batch(new))
+	if (!is_batch(new) && (roused || is_batch(what(word))))
 		pass_on(cpu);
 	return 0;
 }
@@ -449,7 +442,7 @@ APART int wake_in(u32 first, u32 n, u64 allowed_nodes)
 			continue;
 		if (allowed_nodes && !(allowed_nodes >> (place->node & 63) & 1))
 			continue;
-		if (c->roused || refused(cpu) != ALLOWED || !rouse(cpu, c))
+		if (refused(cpu) != ALLOWED || !rouse(cpu, c))
 			continue;
 		found = 1;
 		break;
@@ -815,10 +808,11 @@ int share_dispatch(u64 *ctx)
 	struct cpu_now *c = at(&cpus_now, cpu);
 	s32 own, shared;
 	int goes_on = 0, free = 0; /* prev may run on; nobody may refuse it */
+	u32 roused;
 
 	if (!set || !place || !c)
 		return 0;
-	c->roused = 0; /* who is queued from now on may be missed here */
+	roused = __sync_lock_test_and_set(&c->roused, 0); /* who is queued from now on may be missed here */
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
 		struct cgroup_tier t;
 
@@ -849,6 +843,8 @@ int share_dispatch(u64 *ctx)
 	if (why == ALLOWED && c->online && fair_waits(cpu))
 		why = REFUSED_ONLINE;
 	if (why != ALLOWED) {
+		if (why == REFUSED_ONLINE && roused)
+			c->roused = 1; /* the switch to fair work that follows passes it on */
 		if (own > 0 || shared > 0 || goes_on) {
 			count(why);
 			guard(cpu, why);

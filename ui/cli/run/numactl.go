@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -117,21 +118,27 @@ type standInFlag struct {
 }
 
 var (
-	refused       = regexp.MustCompile(`^invalid argument ".*" for ".*" flag: (.*)$`)
-	unknownLetter = regexp.MustCompile(`^unknown shorthand flag: '(.)' in `)
-	NoValue       = regexp.MustCompile(`^flag needs an argument: (?:'.' in )?(-\S+)$`)
+	refused = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^invalid argument ".*" for ".*" flag: (.*)$`)
+	})
+	unknownLetter = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^unknown shorthand flag: '(.)' in `)
+	})
+	NoValue = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^flag needs an argument: (?:'.' in )?(-\S+)$`)
+	})
 )
 
 // badFlag says what is wrong with options of another program.
 func badFlag(f *pflag.FlagSet, err error) error {
 	text := err.Error()
-	if m := refused.FindStringSubmatch(text); m != nil {
+	if m := refused().FindStringSubmatch(text); m != nil {
 		return errors.New(m[1])
 	}
-	if m := unknownLetter.FindStringSubmatch(text); m != nil {
+	if m := unknownLetter().FindStringSubmatch(text); m != nil {
 		return fmt.Errorf("unknown option -%s; see `homenode %s --help`", m[1], f.Name())
 	}
-	if m := NoValue.FindStringSubmatch(text); m != nil {
+	if m := NoValue().FindStringSubmatch(text); m != nil {
 		return fmt.Errorf("%s wants a value; see `homenode %s --help`", m[1], f.Name())
 	}
 	if name, is := strings.CutPrefix(text, "unknown flag: --"); is {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -29,7 +30,7 @@ type numastat struct {
 }
 
 // sortLetter is -s behind other letters, with the node to sort by in one word with it.
-var sortLetter = regexp.MustCompile(`^-([cmnvzV]*)s([0-9]*)$`)
+var sortLetter = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-([cmnvzV]*)s([0-9]*)$`) })
 
 func numastatCommand(e *cli.Env) *cobra.Command {
 	return standIn("numastat [-cmnvzV] [-s[NODE]] [-p PID|PATTERN] [PID|PATTERN…]", "Do what numastat(8) does, in its words",
@@ -54,7 +55,7 @@ Called as numastat, this program is it.`,
 					plain = append(plain, args[i:]...)
 					break
 				}
-				if m := sortLetter.FindStringSubmatch(a); m != nil { // -s, -s2, -mcs
+				if m := sortLetter().FindStringSubmatch(a); m != nil { // -s, -s2, -mcs
 					if n.sorted, n.by = true, m[2]; m[1] == "" {
 						continue
 					}

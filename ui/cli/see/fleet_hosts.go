@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -33,7 +34,9 @@ type address struct {
 
 // A host begins with a letter, a digit or, of IPv6, a colon or a bracket: never with the - of
 // an option. No part has what a shell or ssh would take for more than a name.
-var sshHost = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]*@)?([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:]+(%[A-Za-z0-9._-]+)?\])(:([0-9]{1,5}))?$`)
+var sshHost = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]*@)?([A-Za-z0-9][A-Za-z0-9._-]*|\[[0-9A-Fa-f:]+(%[A-Za-z0-9._-]+)?\])(:([0-9]{1,5}))?$`)
+})
 
 // parseAddress reads a host: HOST, USER@HOST, either with :PORT, unix:SOCKET, or
 // https://HOST:PORT.
@@ -50,7 +53,7 @@ func parseAddress(text string) (address, error) {
 		}
 		return address{name: text, socket: path}, cli.CheckSocket(path)
 	}
-	m := sshHost.FindStringSubmatch(text)
+	m := sshHost().FindStringSubmatch(text)
 	if m == nil || len(text) > maxHostName {
 		return address{}, fmt.Errorf("host %q: want a name, USER@NAME, NAME:PORT, [IPV6], https://NAME:PORT or unix:SOCKET", strict.Clip(text))
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -77,14 +78,14 @@ func finish(root *cobra.Command) {
 	each(root)
 }
 
-var quoted = regexp.MustCompile("`([^`]*)`")
+var quoted = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("`([^`]*)`") })
 
 func finishFlag(f *pflag.Flag) {
 	if f.Annotations[metavar] != nil {
 		return
 	}
 	name := ""
-	if m := quoted.FindStringSubmatch(f.Usage); m != nil && f.Value.Type() != "bool" {
+	if m := quoted().FindStringSubmatch(f.Usage); m != nil && f.Value.Type() != "bool" {
 		name = strings.ToUpper(m[1])
 		name = cmp.Or(oneName[name], name)
 		f.Usage = strings.Replace(f.Usage, m[0], m[1], 1)

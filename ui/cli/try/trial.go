@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -198,7 +199,9 @@ const (
 )
 
 // named splits [NAME=]TEXT.
-var namedMetric = regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.-]{0,39})=(.+)$`)
+var namedMetric = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([A-Za-z_][A-Za-z0-9_.-]{0,39})=(.+)$`)
+})
 
 // counterNames are the counters that the host has.
 var counterNames = []string{"local", "wait", "ipc", "stalled", "psi-cpu", "psi-memory", "psi-io"}

@@ -117,7 +117,7 @@ func (f *trialFlags) chooseMetrics(d *trial.Document) error {
 			if n := len(d.Metrics); n > 0 {
 				name = fmt.Sprintf("metric%d", n+1)
 			}
-			if m := namedMetric.FindStringSubmatch(text); m != nil {
+			if m := namedMetric().FindStringSubmatch(text); m != nil {
 				name, text = m[1], m[2]
 			}
 			if strings.TrimSpace(text) == "" {

@@ -347,6 +347,7 @@ func flavorsOut(w io.Writer, p view.Paint, c guest.Catalogue) {
 			return strings.Join(out, " | ")
 		}},
 		{"NEAR", func(f *guest.Flavor) string { return workload.NearText(f.Near) }},
+		{"SLO", func(f *guest.Flavor) string { return f.SLO }},
 	}
 	rare = slices.DeleteFunc(rare, func(x column) bool {
 		return !slices.ContainsFunc(c, func(f guest.Flavor) bool { return x.of(&f) != "" })

@@ -19,7 +19,8 @@ func vmCapacityCommand(e *cli.Env) *cobra.Command {
 		Use:   "capacity",
 		Short: "Count how many more guests of each flavor fit",
 		Long: `Counts how many more guests of each flavor fit, each flavor by itself, and gives
-the reason against one more. Existing guests count: those of libvirt on this
+the reason against one more. NEXT AT is the home of the next one, shown on hosts
+whose nodes have several last-level caches. Existing guests count: those of libvirt on this
 host, and those named with --running.
 
 --repack also counts how many would fit if homenode moved the guests that it
@@ -47,7 +48,7 @@ placed (homenode vm move); dedicated guests move at their next start only.`,
 			if asJSON {
 				doc := capacityDocument{Schema: "homenode-vm-capacity/3", Flavors: []capacityFlavor{}}
 				for _, n := range counts {
-					row := capacityFlavor{n.Flavor.Name, n.Now, nil, n.Why}
+					row := capacityFlavor{n.Flavor.Name, n.Now, nil, n.Home, n.Caches, n.Why}
 					if repack {
 						row.Repacked = &n.Repacked
 					}
@@ -58,6 +59,10 @@ placed (homenode vm move); dedicated guests move at their next start only.`,
 			headings := []string{"FLAVOR", "CLASS", ">VCPUS", ">MEMORY", ">FIT NOW", "THE NEXT ONE"}
 			if repack {
 				headings = slices.Insert(headings, 5, ">REPACKED")
+			}
+			divided := s.host.SplitCaches()
+			if divided {
+				headings = slices.Insert(headings, len(headings)-1, "NEXT AT")
 			}
 			t, p, said := view.NewTable(headings...).Drops("CLASS", "MEMORY", "VCPUS"), e.Paint(), map[string]string{}
 			for _, n := range counts {
@@ -70,6 +75,9 @@ placed (homenode vm move); dedicated guests move at their next start only.`,
 				row := []string{n.Flavor.Name, string(n.Flavor.Class), fmt.Sprint(n.Flavor.VCPUs), words.Size(n.Flavor.Memory), fits(p, n.Now), why}
 				if repack {
 					row = slices.Insert(row, 5, fits(p, n.Repacked))
+				}
+				if divided {
+					row = slices.Insert(row, len(row)-1, cli.OrDash(words.Home(n.Home, n.Caches)))
 				}
 				t.Row(row...)
 			}
@@ -100,5 +108,7 @@ type capacityFlavor struct {
 	Flavor   string       `json:"flavor"`                 // name of the flavor
 	Now      int          `json:"fit_now"`                // guests of this flavor that fit now
 	Repacked *int         `json:"fit_repacked,omitempty"` // guests of this flavor that fit when others may be moved; with --repack
+	Home     string       `json:"next_home,omitempty"`    // nodes of the next guest of this flavor, in list format; absent where none fits now
+	Caches   string       `json:"next_caches,omitempty"`  // last-level caches of that home, in list format; absent means all
 	Why      words.Reason `json:"refused_because"`        // why no more fit
 }

@@ -29,6 +29,7 @@ type flavorJSON struct {
 	ExactNodes int                `json:"exact_nodes,omitempty"`            // nodes that a guest is on; absent: as many as it takes
 	OnlyNodes  topology.NodeSet   `json:"only_nodes,omitzero"`              // nodes that it may use, also when it moves; absent: any
 	Realtime   guest.VCPUs        `json:"realtime,omitzero"`                // vCPUs that run under SCHED_FIFO; absent: none
+	SLO        string             `json:"slo,omitempty"`                    // latency goal (most=5%,window=30s); absent: none
 	Importance int                `json:"importance"`                       // importance, 0 to 100
 	Emulator   guest.Emulator     `json:"emulator"`                         // where QEMU's own threads run
 	IOThreads  int                `json:"iothreads"`                        // number of IOThreads
@@ -68,7 +69,7 @@ func flavorsJSON(c guest.Catalogue) flavorsDocument {
 			Queues: f.Queues, Network: f.Network, NVMe: f.NVMe}
 		x.ExactNodes, x.OnlyNodes, x.Realtime = f.ExactNodes, f.OnlyNodes, f.Realtime
 		x.Peak, x.Burst = f.NetworkBurst.Peak, f.NetworkBurst.Size
-		x.Own = f.Own
+		x.Own, x.SLO = f.Own, f.SLO
 		for _, c := range f.Cells {
 			x.Cells = append(x.Cells, flavorCell(c))
 		}

@@ -141,28 +141,36 @@ function curveOf(t, h, s) {
   const svg = $('curve'), width = Math.max(200, svg.clientWidth), height = 112, left = 40, right = 8, top = 8, bottom = 20;
   const from = +new Date(t.from), now = +new Date(h.time), until = Math.max(now, from + 60000);
   const x = (at) => left + (width - left - right) * (at - from) / (until - from), y = (v) => top + (height - top - bottom) * (1 - v);
-  const points = t.local.map((v, i) => [from + i * t.step_s * 1000, v]).filter(([at]) => at <= now);
+  const timed = (values) => values.map((v, i) => [from + i * t.step_s * 1000, v]).filter(([at]) => at <= now);
+  const points = timed(t.local);
   points.push([now, s.locality]);
-  const runs = [];
-  let run = null;
-  for (const [at, v] of points) {
-    if (v == null) { run = null; continue; }
-    if (!run) runs.push(run = []);
-    run.push([x(at), y(v)]);
-  }
+  const unbroken = (points) => {
+    const runs = [];
+    let run = null;
+    for (const [at, v] of points) {
+      if (v == null) { run = null; continue; }
+      if (!run) runs.push(run = []);
+      run.push([x(at), y(Math.min(1, Math.max(0, v)))]);
+    }
+    return runs.filter((r) => r.length > 1);
+  };
+  const runs = unbroken(points), slack = unbroken(timed(t.slack || []));
+  $('slack').hidden = !slack.length;
   const path = (r) => 'M' + r.map(([a, b]) => a.toFixed(1) + ' ' + b.toFixed(1)).join('L');
   svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
   svg.setAttribute('aria-label', `Local share of online work since ${clock(t.from)}: ${percent(points[0][1])} then, ${percent(s.locality)} now; ${many(t.moved_at.length, 'page move')} ended`);
   svg.replaceChildren(
     ...[0, .5, 1].flatMap((v) => [draw('path', {class: 'grid', d: `M${left} ${y(v)}H${width - right}`}), draw('text', {x: left - 6, y: y(v) + 4, 'text-anchor': 'end'}, Math.round(100 * v) + ' %')]),
     draw('text', {x: left, y: height - 4}, clock(t.from)), draw('text', {x: x(now), y: height - 4, 'text-anchor': x(now) > width - 60 ? 'end' : 'middle'}, x(now) - left > 90 ? 'now' : ''),
-    ...runs.filter((r) => r.length > 1).flatMap((r) => [draw('path', {class: 'area', d: path(r) + `L${r[r.length - 1][0]} ${y(0)}L${r[0][0]} ${y(0)}Z`}), draw('path', {class: 'line', d: path(r)})]),
+    ...slack.map((r) => draw('path', {class: 'slack', d: path(r)})),
+    ...runs.flatMap((r) => [draw('path', {class: 'area', d: path(r) + `L${r[r.length - 1][0]} ${y(0)}L${r[0][0]} ${y(0)}Z`}), draw('path', {class: 'line', d: path(r)})]),
     ...t.moved_at.map((at) => draw('path', {class: 'tick', d: `M${x(+new Date(at)).toFixed(1)} ${y(0)}v-9`})));
 }
 function figures(s) {
   const rows = [['Online work at home', s.at_home, ' of ' + s.workloads],
     ['Moving', s.moving, s.waiting ? ' · ' + s.waiting + ' to come' : ''],
     ['CPUs busy', number(s.cpu_use), ' of ' + s.cpus], ['Memory used', size(s.used_kib), ' of ' + size(s.memory_kib)]];
+  if (s.goal) rows.push(['Latency goal', clean(s.goal), '']);
   if (s.batch) rows.push(['Batch work', s.batch, ' · ' + number(s.batch_cpus) + ' CPUs busy']);
   if (s.trouble) rows.push(['No home that holds', s.trouble, '']);
   if (s.left_alone) rows.push(['Left alone', s.left_alone, '']);

@@ -103,6 +103,7 @@ type turn struct {
 func (b Bound) Decide(sc *concern.Scene) concern.Desired {
 	t := &turn{Bound: b, Scene: sc, within: map[string]topology.CPUSet{}}
 	t.out.Leave = map[workload.ID]bool{}
+	t.out.Why = map[workload.ID]words.Reason{}
 	if sc.AllHeld() {
 		return t.out
 	}
@@ -123,6 +124,7 @@ func (b Bound) Decide(sc *concern.Scene) concern.Desired {
 	}
 	if b.Heard {
 		t.host()
+		t.ticks(all)
 		return t.out
 	}
 	for _, x := range all { // what an earlier daemon has set stays until the host was read
@@ -229,6 +231,16 @@ func (t *turn) host() {
 	t.mask(hostprep.DefaultIRQ, t.Noise.Default, words.Because(words.IsolatedNewIRQs, t.quiet))
 	for i := range t.Noise.Interrupts {
 		t.interrupt(&t.Noise.Interrupts[i])
+	}
+}
+
+// ticks names the CPUs whose timer tick no setting stops.
+func (t *turn) ticks(all []alone) {
+	for _, x := range all {
+		cpus := x.cpus.Minus(t.Noise.Tickless)
+		if !cpus.Empty() {
+			t.out.Why[x.o.ID] = words.Because(words.IsolatedTick, cpus)
+		}
 	}
 }
 

@@ -362,6 +362,11 @@ func (t *turn) input() share.Input {
 				continue
 			}
 			use := o.CPUUse * r.Share
+			if o.Window == 0 && !batch {
+				// First seen: its use is a mean over its life, which says nothing about now where its cgroup
+				// is older than its processes. What it uses now is in System.
+				use = 0
+			}
 			in.Nodes[n].System -= use
 			if !batch && !own {
 				in.Nodes[n].Online += use

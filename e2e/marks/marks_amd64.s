@@ -18,26 +18,26 @@ next: \
 	DECL CX \
 	JNZ  bit
 
-// func mark(tag uint32)
-TEXT ·mark(SB), NOSPLIT, $0-4
+// func Write(tag uint32)
+TEXT ·Write(SB), NOSPLIT, $0-4
 	BITS
 	MARK(2)
 	RET
 
-// func markFrom(tag uint32)
-TEXT ·markFrom(SB), NOSPLIT, $0-4
+// func From(tag uint32)
+TEXT ·From(SB), NOSPLIT, $0-4
 	BITS
 	MARK(3)
 	RET
 
-// func markHere(cpu uint32)
-TEXT ·markHere(SB), NOSPLIT, $0-4
+// func Here(cpu uint32)
+TEXT ·Here(SB), NOSPLIT, $0-4
 	BITS
 	MARK(5)
 	RET
 
-// func markTo(tag uint32)
-TEXT ·markTo(SB), NOSPLIT, $0-4
+// func To(tag uint32)
+TEXT ·To(SB), NOSPLIT, $0-4
 	BITS
 	MARK(4)
 	RET

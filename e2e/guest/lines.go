@@ -1,0 +1,295 @@
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/homenode/homenode/e2e/suite"
+)
+
+func init() { tests["caches.lines"] = cachesLines }
+
+const (
+	// lineWarm is how long work runs under the kernel alone before it is watched.
+	lineWarm = 15 * time.Second
+	// lineSettle is how long Homenode has at most: it keeps work that it finds running in few caches after 30 s of
+	// calm (core/control/concern/llc), later once it had to give it more CPUs.
+	lineSettle = 60 * time.Second
+	// lineWatch is how long threads are watched while nothing is counted, which would slow the guest.
+	lineWatch = 12 * time.Second
+	// lineCount is how long accesses are counted.
+	lineCount = 4 * time.Second
+	// watchEvery is the time between two looks at which threads run where.
+	watchEvery = 150 * time.Millisecond
+)
+
+// exchange is one workload whose threads take lines from each other: processes with one buffer.
+type exchange struct {
+	name    string
+	kind    string // of the table
+	threads []int  // of each process
+	spell   string // CPU time of a thread between two rests
+	rest    string
+}
+
+// togetherWork is three pairs, a pod of three processes, and a guest: a VMM with two vCPU threads and an
+// emulator thread, and a helper process. 13 threads that are busy three fifths of the time.
+func togetherWork() []exchange {
+	var all []exchange
+	for i := range 3 {
+		all = append(all, exchange{fmt.Sprintf("pair%d", i), "process pairs", []int{1, 1}, "9ms", "6ms"})
+	}
+	return append(all,
+		exchange{"pod", "a pod of three processes", []int{1, 1, 1}, "9ms", "6ms"},
+		exchange{"guest", "a guest with its helper", []int{3, 1}, "9ms", "6ms"})
+}
+
+// sixServices are six services of two processes and three threads each, busy two fifths of the time, for four caches of
+// 4 CPUs.
+func sixServices() []exchange {
+	var all []exchange
+	for i := range 6 {
+		all = append(all, exchange{fmt.Sprintf("service%d", i), "six services", []int{2, 1}, "8ms", "12ms"})
+	}
+	return all
+}
+
+// exchanging is a running exchange.
+type exchanging struct {
+	exchange
+	slot  int
+	group group
+	ws    []*walker
+}
+
+// cachesLines counts the lines that work takes from other caches, under the kernel alone and under homenode,
+// each with the kernel's cache-aware scheduling off and on.
+func cachesLines(t *T) {
+	if _, err := os.Stat(llcSwitch); err != nil {
+		t.Skipf("this kernel has no cache-aware scheduling: %v", err)
+	}
+	t.Defer(func() { writeText(llcSwitch, "1") })
+	random := rand.New(rand.NewPCG(seed(), 29))
+	for _, arm := range random.Perm(len(suite.LineArms)) {
+		t.lineArm(arm, random)
+	}
+	t.Textf("seed %d", seed())
+}
+
+// lineArm runs both scenes under one arm.
+func (t *T) lineArm(arm int, random *rand.Rand) {
+	name := suite.LineArms[arm]
+	aware, managed := "0", strings.HasPrefix(name, "homenode")
+	if strings.HasSuffix(name, " on") {
+		aware = "1"
+	}
+	t.write(llcSwitch, aware)
+	freshState()
+	var d *daemon
+	if managed {
+		d = t.startDaemon(daemonOptions{mode: "enforce", extra: "caches: place\n"})
+	}
+	for scene, work := range [][]exchange{togetherWork(), sixServices()} {
+		all := t.startExchanges(work, random)
+		warm(lineWarm)
+		if managed {
+			t.settleCaches(all)
+		}
+		seen := t.watch(all, lineWatch)
+		tag := suite.LineTag(scene, arm)
+		mark(0)
+		warm(lineCount)
+		mark(tag)
+		for _, x := range all {
+			r := seen[x.name]
+			t.record("LINES %d %d %d %d %d %d|%s|%s|%s|%s", tag, x.slot, r.threads, r.ran.Nanoseconds(), r.waited.Nanoseconds(),
+				seen[""].overfull.Milliseconds(), suite.LineScenes[scene], name, x.kind, x.name)
+		}
+		t.logCaches(name, all)
+		if managed {
+			t.explainAll(all)
+		}
+		t.endExchanges(all)
+	}
+	if d != nil {
+		t.undoneAll()
+		t.stop(d)
+	}
+}
+
+// startExchanges starts work in an order and at times of the seed.
+func (t *T) startExchanges(work []exchange, random *rand.Rand) []*exchanging {
+	all := make([]*exchanging, len(work))
+	for _, i := range random.Perm(len(work)) {
+		x := &exchanging{exchange: work[i], slot: i, group: t.newGroup(cgroupRoot, work[i].name)}
+		file := filepath.Join(os.TempDir(), x.name)
+		for k, threads := range x.threads {
+			w := &walker{group: x.group, walkerSpec: walkerSpec{name: fmt.Sprintf("%s-%d", x.name, k), slot: i, mib: 1, threads: threads,
+				place: "local", whole: true, sleep: x.rest, share: file, spell: x.spell}}
+			t.Do(w.start())
+			t.Defer(w.kill)
+			x.ws = append(x.ws, w)
+		}
+		all[i] = x
+		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+	}
+	for _, x := range all {
+		for _, w := range x.ws {
+			t.expect(w, "ready")
+		}
+	}
+	return all
+}
+
+func (t *T) endExchanges(all []*exchanging) {
+	for _, x := range all {
+		for _, w := range x.ws {
+			w.kill()
+		}
+		t.Do(os.Remove(string(x.group)))
+		os.Remove(filepath.Join(os.TempDir(), x.name))
+	}
+}
+
+// watched is what was seen of a workload: the CPU time that its threads had, the time that they waited for
+// a CPU, and under the name "" the longest time in which a cache had more runnable threads of all work than
+// CPUs while another had room.
+type watched struct {
+	threads               int
+	ran, waited, overfull time.Duration
+}
+
+// watch watches the threads of all work.
+func (t *T) watch(all []*exchanging, d time.Duration) map[string]watched {
+	out := map[string]watched{}
+	threads := map[*exchanging][]string{} // folders in /proc
+	for _, x := range all {
+		for _, w := range x.ws {
+			for _, tid := range threadsOf(w.pid) {
+				threads[x] = append(threads[x], fmt.Sprintf("/proc/%d/task/%d/", w.pid, tid))
+			}
+		}
+	}
+	before := map[string][2]time.Duration{}
+	for _, folders := range threads {
+		for _, folder := range folders {
+			before[folder] = t.schedstat(folder)
+		}
+	}
+	out[""] = watched{overfull: t.longestOverfull(threads, d)}
+	for _, x := range all {
+		r := watched{}
+		for _, n := range x.exchange.threads {
+			r.threads += n
+		}
+		for _, folder := range threads[x] {
+			now := t.schedstat(folder)
+			r.ran += now[0] - before[folder][0]
+			r.waited += now[1] - before[folder][1]
+		}
+		out[x.name] = r
+	}
+	return out
+}
+
+// schedstat reads the time that a thread ran and that it waited on a run queue.
+func (t *T) schedstat(folder string) (ns [2]time.Duration) {
+	f := strings.Fields(readText(folder + "schedstat"))
+	for i := range min(2, len(f)) {
+		n, _ := strconv.ParseInt(f[i], 10, 64)
+		ns[i] = time.Duration(n)
+	}
+	return ns
+}
+
+// longestOverfull watches for d where threads are runnable, and returns the longest time in which one cache
+// had more of them than CPUs at each look, while another had fewer.
+func (t *T) longestOverfull(threads map[*exchanging][]string, d time.Duration) (longest time.Duration) {
+	caches := t.caches()
+	since := make([]time.Time, len(caches))
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(watchEvery) {
+		runnable := make([]int, len(caches))
+		for _, folders := range threads {
+			for _, folder := range folders {
+				cpu, runs := runnableOn(folder)
+				if runs && cpu/t.shape.CPUsPerCache() < len(caches) {
+					runnable[cpu/t.shape.CPUsPerCache()]++
+				}
+			}
+		}
+		now := time.Now()
+		room := false
+		for _, n := range runnable {
+			room = room || n < t.shape.CPUsPerCache()
+		}
+		for k, n := range runnable {
+			if n <= t.shape.CPUsPerCache() || !room {
+				since[k] = time.Time{}
+				continue
+			}
+			if since[k].IsZero() {
+				since[k] = now
+			}
+			longest = max(longest, now.Sub(since[k]))
+		}
+	}
+	return longest
+}
+
+// runnableOn reads the CPU that a thread ran on last, and whether it runs or waits for one.
+func runnableOn(folder string) (cpu int, runs bool) {
+	_, rest, _ := strings.Cut(readText(folder+"stat"), ") ")
+	f := strings.Fields(rest)
+	if len(f) < 37 { // it has ended
+		return 0, false
+	}
+	cpu, _ = strconv.Atoi(f[36]) // field 39, proc_pid_stat(5)
+	return cpu, f[0] == "R"
+}
+
+// settleCaches waits until the CPUs of all work have stayed the same for 15 s, so that Homenode has decided.
+func (t *T) settleCaches(all []*exchanging) {
+	const calm = 15 * time.Second
+	before, since := "", time.Now()
+	for end := time.Now().Add(lineSettle); time.Now().Before(end) && time.Since(since) < calm; time.Sleep(3 * time.Second) {
+		now := t.cpusOfAll(all)
+		narrow := !strings.Contains(now, cpusOf(setOf(0, 1)).String())
+		if now != before || !narrow {
+			before, since = now, time.Now()
+		}
+	}
+}
+
+// logCaches shows the CPUs that work may use.
+func (t *T) logCaches(arm string, all []*exchanging) {
+	t.Logf("%s: %s", arm, t.cpusOfAll(all))
+}
+
+// cpusOfAll is the CPUs that each workload may use.
+func (t *T) cpusOfAll(all []*exchanging) string {
+	var parts []string
+	for _, x := range all {
+		var may set
+		for _, w := range x.ws {
+			may |= t.affinities(w.pid)
+		}
+		parts = append(parts, x.name+" "+may.String())
+	}
+	return strings.Join(parts, "; ")
+}
+
+// explainAll shows why work is kept in its caches.
+func (t *T) explainAll(all []*exchanging) {
+	for _, x := range all {
+		r := homenode("explain", x.group.path())
+		t.Logf("%s: %s", x.name, cmp.Or(oneLine(r.out), r.err))
+	}
+}

@@ -1,0 +1,124 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+)
+
+func init() {
+	tests["share.step"] = shareStep
+	tests["share.trigger"] = shareTrigger
+}
+
+const (
+	stepThreads = 4 // of 6 CPUs
+	stepPeriod  = 50 * time.Millisecond
+	stepCount   = 100
+	stepTurns   = 5000 // about 2 ms where few CPUs are busy
+)
+
+// shareStep measures how soon online work has the CPUs that it needs when its load rises: four threads wake at the
+// same moment, as in the experiment of Caladan (Fried and others, OSDI 2020, section 7.3), and each counts from then
+// until it runs. Batch work wants all CPUs.
+func shareStep(t *T) {
+	quiet()
+	t.mountBPF()
+	p99 := map[string]int64{}
+	for i, c := range []tollCase{tollAlone, tollBeside, tollWeight, tollBase, tollKernel} {
+		late, batch, why := t.step(c, i+1)
+		if why != "" {
+			t.logLines(c.name+" is not to be had", why, 20)
+			continue
+		}
+		t.Logf("STEP,%s,%d,%d,%d,%d,%.2f", c.name, late.at(50), late.at(90), late.at(99), late.at(100), batch)
+		p99[c.name] = late.at(99)
+	}
+	base, beside := p99[tollBase.name], p99[tollBeside.name]
+	if base > 5000 || base >= beside {
+		t.Fatalf("99 of 100 threads ran within %d µs with homenode, want 5,000 at most and less than the %d with nothing done", base, beside)
+	}
+	t.Textf("99 of 100 threads ran within %d µs with nothing done, %d with weights, %d with homenode, %d with sched_ext", beside, p99[tollWeight.name], base, p99[tollKernel.name])
+}
+
+// step runs one case, and returns how late the threads ran and how many CPUs batch work kept busy meanwhile.
+func (t *T) step(c tollCase, tag int) (late spread, batch float64, why string) {
+	s := &tollSetup{t: t, hogs: c.hogs, online: t.newGroup(cgroupRoot, "online"+strconv.Itoa(tag)), batch: t.newGroup(cgroupRoot, "batch"+strconv.Itoa(tag))}
+	before := len(t.cleanups)
+	if c.hogs > 0 {
+		h := tollProgram("hog", "hog", strconv.Itoa(c.hogs))
+		t.startToll(s.batch, h)
+		t.Defer(func() {
+			h.Process.Kill()
+			h.Wait()
+		})
+	}
+	if c.set != nil {
+		c.set(s)
+	}
+	if s.why == "" {
+		file := filepath.Join(workFolder, "late")
+		p := tollProgram("step", "step", strconv.Itoa(stepThreads), strconv.FormatInt(int64(stepPeriod), 10), strconv.Itoa(stepCount), strconv.Itoa(stepTurns), file)
+		start, at := time.Now(), s.ran()
+		t.startToll(s.online, p)
+		t.Do(p.Wait())
+		batch = (s.ran() - at).Seconds() / time.Since(start).Seconds()
+		b, err := os.ReadFile(file)
+		t.Do(err)
+		if late = spreadOf(b); len(late) != stepThreads*stepCount {
+			t.Fatalf("%s: %d of %d wake-ups were counted", c.name, len(late), stepThreads*stepCount)
+		}
+	}
+	for _, undo := range slices.Backward(t.cleanups[before:]) {
+		undo()
+	}
+	t.cleanups = t.cleanups[:before]
+	freshState()
+	return late, batch, s.why
+}
+
+// shareTrigger measures how soon homenode takes CPUs from batch work when online work begins to wait for some.
+func shareTrigger(t *T) {
+	quiet()
+	s := &tollSetup{t: t, hogs: 6, online: t.newGroup(cgroupRoot, "online"), batch: t.newGroup(cgroupRoot, "batch")}
+	h := tollProgram("hog", "hog", "6")
+	t.startToll(s.batch, h)
+	t.Defer(func() {
+		h.Process.Kill()
+		h.Wait()
+	})
+	quiet := tollProgram("idle", "clock", strconv.FormatInt(int64(100*time.Millisecond), 10), "10000", filepath.Join(workFolder, "late"))
+	t.startToll(s.online, quiet) // so that the group is known, and has a trigger
+	t.Defer(func() {
+		quiet.Process.Kill()
+		quiet.Wait()
+	})
+	s.share("off")
+	cpus := func() string {
+		return readText(s.batch.file("cpuset.cpus.effective")) + readText(s.batch.file("cpu.max"))
+	}
+	had := cpus()
+	begun := time.Now()
+	load := tollProgram("load", "hog", "8")
+	t.startToll(s.online, load)
+	t.Defer(func() {
+		load.Process.Kill()
+		load.Wait()
+	})
+	for cpus() == had {
+		if time.Since(begun) > 20*time.Second {
+			t.Fatalf("batch work has %s 20 s after online work wanted all CPUs", had)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	took := time.Since(begun)
+	t.Textf("%d ms after online work wanted all CPUs batch work had fewer", took.Milliseconds())
+	t.Logf("TRIGGER,%d", took.Milliseconds())
+	if took > 1500*time.Millisecond {
+		t.Fatalf("batch work had fewer CPUs after %v only: a scan every 2 s does as well", took)
+	}
+}

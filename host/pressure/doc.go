@@ -1,0 +1,17 @@
+// Package pressure wakes the daemon when important work waits for a CPU, so that batch work gives way before the
+// next scan is due. It is a source of the daemon without workloads: it has only Wake.
+//
+// A trigger is a request to the kernel's pressure stall information (Documentation/accounting/psi.rst): "wake me
+// when some task of this cgroup waited for a CPU for 25 ms within 500 ms". 500 ms is the shortest window that the
+// kernel accepts. It checks a trigger every tenth of its window, so the wake-up comes 50 ms after the waiting began
+// at the earliest, and once each window at most.
+//
+// The scan that follows decides as every other scan does; nothing is decided here. Until then the kernel's own
+// scheduler lets important work go first (cpu.idle, or sched_ext).
+//
+// Not in here: which cgroups have a trigger. That is Attention.Watched, the important work beside batch work.
+//
+// Invariant: a trigger stands only while important work runs beside batch work, and share.max_wait is not 0
+// (TestTriggersFollowAttention). At most 64 stand at a time (TestMostTriggers). cmd/homenode has the source in
+// enforce mode only.
+package pressure
