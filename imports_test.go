@@ -65,9 +65,16 @@ var may = map[string][]string{
 	"core/control/work": {"core/control/ordertest",
 		"core/words", "core/topology", "core/workload", "core/plan", "core/share", "core/hostprep", "core/control/journal",
 	},
-	"core/control/ordertest": {},
-	"core/share/goal":        {"core/words", "core/workload"},
-	"core/control/homes":     {"core/control/ordertest", "core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/scene"},
+	"core/control/differ":     {"core/workload", "core/plan", "core/control/concern", "core/control/work"},
+	"core/control/replay":     {"core/words", "core/workload", "core/plan", "core/control/journal", "core/control/work"},
+	"core/control/switchback": {"core/words", "core/workload", "core/plan", "core/trial", "core/hostprep", "core/control/concern/threads", "core/control/work"},
+	"core/control/upkeep":     {"core/words", "core/topology", "core/workload", "core/plan", "core/control/journal", "core/control/scene", "core/control/work"},
+	"core/control/history":    {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/homes", "core/control/scene", "core/control/work"},
+	"core/control/settings":   {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/irq", "core/share", "core/control/concern", "core/control/scene", "core/control/work"},
+	"core/control/view":       {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/load", "core/control/concern", "core/control/homes", "core/control/scene", "core/control/settings", "core/control/switchback", "core/control/work"},
+	"core/control/ordertest":  {},
+	"core/share/goal":         {"core/words", "core/workload"},
+	"core/control/homes":      {"core/control/ordertest", "core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/scene"},
 }
 
 // never lists what core must not import, and why.

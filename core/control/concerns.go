@@ -15,9 +15,8 @@ import (
 	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/concern/swap"
 	"github.com/homenode/homenode/core/control/concern/threads"
-	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/control/view"
 	"github.com/homenode/homenode/core/place"
-	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -76,7 +75,7 @@ func (s *State) threads() threads.Bound {
 		Concern:  &s.threadsConcern,
 		Settings: threads.Settings{Divide: s.Settings.Divide, Sample: s.Settings.Sample},
 		Batch:    &s.sharingConcern,
-		Switched: s.trialBalances(),
+		Switched: s.Balances(),
 		Links:    s.Links,
 		Workers:  s.Workers,
 	}
@@ -116,7 +115,7 @@ func (s *State) surveyConcerns(in *Survey) {
 	switch in.Kind {
 	case Interrupts:
 		s.interruptsConcern.Found(in.Devices)
-		s.decideAgain(s.interrupts())
+		s.differ().Again(s.interrupts())
 	case Isolation:
 		s.isolateConcern.Found(in.Noise)
 	}
@@ -125,7 +124,7 @@ func (s *State) surveyConcerns(in *Survey) {
 // newConcerns returns what the concerns remember of what an earlier daemon left.
 func newConcerns(settings *Settings, saved *Saved) Concerns {
 	return Concerns{
-		sharingConcern:    sharing.New(settings.sharing(), saved.Sharing),
+		sharingConcern:    sharing.New(settings.Sharing(), saved.Sharing),
 		schedulerConcern:  schedulerConcern{Scheduler: scheduler.Scheduler{SchedulerState: saved.Scheduler}},
 		threadsConcern:    threads.New(),
 		gpusConcern:       gpus.New(),
@@ -134,10 +133,8 @@ func newConcerns(settings *Settings, saved *Saved) Concerns {
 	}
 }
 
-func (s *Settings) sharing() sharing.Settings { return sharing.Settings{Share: s.Share, Base: s.Base} }
-
 // resumeConcerns gives the concerns of a checkpoint their settings again.
-func (s *State) resumeConcerns() { s.sharingConcern.Configure(s.Settings.sharing()) }
+func (s *State) resumeConcerns() { s.sharingConcern.Configure(s.Settings.Sharing()) }
 
 // orderConcerns hands a request to the concern that it is for, and reports whether there is one.
 func (s *State) orderConcerns(r *Request) bool {
@@ -147,11 +144,11 @@ func (s *State) orderConcerns(r *Request) bool {
 		off := !r.DryRun && s.sharingConcern.Turn(sc, r.Share.On)
 		s.reply(Reply{ID: r.ID, Share: &ShareOrder{On: r.Share.On}})
 		if off {
-			s.restoreAtOnce(s.scheduler())
+			s.differ().RestoreAtOnce(s.scheduler())
 		}
 	case r.Upgrade != nil:
 		s.scheduler().Upgrade(sc, r.ID, *r.Upgrade, r.DryRun)
-		s.decideAgain(s.scheduler())
+		s.differ().Again(s.scheduler())
 	default:
 		return false
 	}
@@ -182,20 +179,8 @@ func (c SavedConcerns) afterBoot(values map[string]any) SavedConcerns {
 	return c
 }
 
-// ConcernViews is the part of a View that concerns show.
-type ConcernViews struct {
-	Sharing   Sharing
-	Scheduler Scheduler
-	Devices   Devices
-	// Divided is the CPU sets that homenode has divided the threads of a workload among, by what the
-	// observer calls it.
-	Divided map[workload.ID][]topology.CPUSet
-	// WorkersBefore is what was measured of workloads before their workers were given the nodes of their GPUs.
-	WorkersBefore map[workload.ID]WorkersMeasure
-}
-
-func (s *State) showConcerns() ConcernViews {
-	v := ConcernViews{Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Devices: s.Devices, WorkersBefore: maps.Clone(s.gpusConcern.Before)}
+func (s *State) showConcerns() view.ConcernViews {
+	v := view.ConcernViews{Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Devices: s.Devices, WorkersBefore: maps.Clone(s.gpusConcern.Before)}
 	for _, e := range threads.Divided(&s.Journal) {
 		for _, part := range s.Observed(e.Workload) {
 			if v.Divided == nil {
@@ -209,29 +194,8 @@ func (s *State) showConcerns() ConcernViews {
 	return v
 }
 
-// ConcernAttention is the part of an Attention that concerns ask for.
-type ConcernAttention struct {
-	// Divided is the CPU sets that homenode has divided the threads of a workload among.
-	Divided map[workload.ID][]topology.CPUSet `json:"divided,omitempty"`
-	// Waits has the observer read how long each cgroup waits for CPUs, a file more for each. Watched is the
-	// workloads that batch work must not hurt: more is read of them, and their cycles are counted.
-	Waits   bool                 `json:"waits,omitempty"`
-	Watched map[workload.ID]bool `json:"watched,omitempty"`
-}
-
-func (v *View) attend() ConcernAttention {
-	return ConcernAttention{
-		Divided: v.Divided,
-		Waits:   (v.Settings.Share.MaxWait > 0 && v.Sharing.On) || v.Settings.Policy.Caches == plan.CachesPlace,
-		Watched: v.Sharing.Watched,
-	}
-}
-
 // toldOf has the prefixes of lines that history has once for each living workload.
 var toldOf = []string{sharing.ToldFrozen, sharing.ToldGoal}
-
-// readsThreads reports whether threads of wide work are read one by one.
-func (s *Settings) readsThreads() bool { return s.Divide }
 
 // forgetGone has the concerns forget workloads that are gone.
 func (s *State) forgetGone(gone func(workload.ID) bool) {
@@ -256,11 +220,6 @@ type (
 
 	WorkersMeasure = gpus.Measure
 )
-
-// Workers returns the processes of a workload that each have GPUs of one node open.
-func (v *View) Workers(id workload.ID) []place.Worker {
-	return scene.WorkersOf(v.Snapshot.Host, v.Links[id])
-}
 
 // MeasureWorkers returns what is measured of the workers of a workload; false while their memory has not been read.
 func MeasureWorkers(o *workload.Observation, workers []place.Worker) (WorkersMeasure, bool) {

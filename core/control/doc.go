@@ -13,11 +13,18 @@
 //
 // This package conducts. Its packages:
 //
-//	scene    the workloads of the host, and the wishes for each
-//	homes    admissions, the ledger, requests for a home
-//	concern  the desired settings; concerns.go lists the concerns, differ.go makes steps of the difference
-//	journal  the original value of everything changed; settings of other programs
-//	work     tasks, effects, retries, undo
+//	settings    the configuration as far as decisions go by it
+//	scene       the workloads of the host, and the wishes for each
+//	homes       admissions, the ledger, requests for a home
+//	concern     the desired settings; concerns.go lists the concerns
+//	differ      steps and restores of the difference between desires and journal
+//	journal     the original value of everything changed; settings of other programs
+//	work        tasks, effects, retries, undo
+//	upkeep      settings that read otherwise, entries of what is gone, inherited settings
+//	switchback  the arms of the trial under way
+//	history     lines of history, each once
+//	view        what can be seen between two inputs; what-if
+//	replay      comparison of an output with a recorded one
 //
 // No I/O, clock, goroutine or randomness belongs here: time comes with the Input.
 //
@@ -39,9 +46,6 @@
 // Invariant: A party cannot take more than its ceiling by its own word: a name, a size or a request counts only
 // within it, unless the operator granted more (TestCeilingOfRequests, TestClaimsHaveACeiling, TestOneOwnerHoldsHalf).
 //
-// Invariant: The journal entry of a process goes only when every process that inherited its affinity has its own
-// entry (TestEntryOfTheDeadStaysWhileItIsInherited).
-//
 // Invariant: The source of a claimed workload is right about it; the ledger is right only about a change that
 // homenode has in progress. If two sources claim one cgroup, the first keeps it (TestTwoSourcesClaimOneCgroup).
 //
@@ -49,9 +53,6 @@
 //
 // Invariant: Shells of terminals and young processes get no home because of their size: every command typed in them
 // would inherit it. The user can still name them (TestShellsOfTerminalsAreLeftAlone).
-//
-// Invariant: A trial cannot outlive its program: an arm stands only while the program renews it, and then everything
-// is restored (TestTrialIsLeft, TestOrdersEndTrials, TestKilledTrial).
 //
 // Invariant: In observe mode homenode changes nothing by itself. It carries out and journals explicit orders (host
 // prepare, vm limit, undo); orders that only the loop can carry out are refused

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/replay"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
@@ -35,6 +36,12 @@ const (
 
 // fake is a host with workloads, on which Next is driven: what an effect changes is
 // what the next scan sees. Effects are done at once unless keep says otherwise.
+// settingKey names a setting.
+type settingKey struct {
+	kind plan.SettingKind
+	path string
+}
+
 type fake struct {
 	units []string // that systemd was asked to stop
 	later string   // Change.Threads of the next division
@@ -416,7 +423,7 @@ func (f *fake) sameAsTwin(text, want []byte) {
 	var out Output
 	f.twin, out = Next(f.twin, in)
 	if got := asJSON(f.t, out); !bytes.Equal(got, want) {
-		f.t.Fatalf("after Resume(Checkpoint) something else follows from input %d\n%.300s\n%s", f.inputs, text, difference(want, got))
+		f.t.Fatalf("after Resume(Checkpoint) something else follows from input %d\n%.300s\n%s", f.inputs, text, replay.Difference(want, got))
 	}
 }
 
@@ -1148,7 +1155,7 @@ func (f *fake) keepView(out Output) {
 
 func viewText(t testing.TB, v *View) []byte {
 	type plain View
-	return append(asJSON(t, (*plain)(v)), asJSON(t, v.facts)...)
+	return append(asJSON(t, (*plain)(v)), asJSON(t, v.Facts)...)
 }
 
 // sameViews fails where a View or an Output that a reader holds is not what it was.
@@ -1156,11 +1163,11 @@ func (f *fake) sameViews() {
 	for i := range f.shown {
 		x := &f.shown[i]
 		if now := viewText(f.t, &x.view); !bytes.Equal(now, x.viewed) {
-			f.t.Errorf("the View after input %d has changed since: %s", x.input, difference(x.viewed, now))
+			f.t.Errorf("the View after input %d has changed since: %s", x.input, replay.Difference(x.viewed, now))
 			return
 		}
 		if now := asJSON(f.t, x.output); !bytes.Equal(now, x.returned) {
-			f.t.Errorf("the Output of input %d has changed since: %s", x.input, difference(x.returned, now))
+			f.t.Errorf("the Output of input %d has changed since: %s", x.input, replay.Difference(x.returned, now))
 			return
 		}
 	}

@@ -25,21 +25,6 @@ func (s *State) now() *homes.Now {
 	return &homes.Now{At: s.At, Begun: s.Scans, Seen: s.Seen, Subjects: s.Subjects, Claims: s.Claims}
 }
 
-// failure returns a refusal of package homes as a failure.
-func failure(r *homes.Refusal) *Failure {
-	if r == nil {
-		return nil
-	}
-	code := Failed
-	switch r.Kind {
-	case homes.Malformed:
-		code = BadRequest
-	case homes.NoRoom:
-		code = NoRoom
-	}
-	return &Failure{Code: code, Text: r.Why}
-}
-
 // keep writes what homes have to save.
 func (s *State) keep(changed homes.Save) {
 	if changed.Placements != nil {

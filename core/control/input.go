@@ -7,7 +7,6 @@ import (
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -104,13 +103,6 @@ type Reply struct {
 	Trial     *TrialNow     `json:"trial,omitempty"`
 	// Unwritten is why what was done could not be written down.
 	Unwritten string `json:"unwritten,omitempty"`
-}
-
-// PartitionNow is the partition as it holds.
-type PartitionNow struct {
-	Partition plan.Partition  `json:"partition"`
-	Split     bool            `json:"split"`
-	Dedicated topology.CPUSet `json:"dedicated"`
 }
 
 // Output is what follows from an Input. First Save must be on disk, then the effects

@@ -1,9 +1,7 @@
 package control
 
 import (
-	"maps"
-	"strings"
-
+	"github.com/homenode/homenode/core/control/history"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -85,75 +83,28 @@ func (s *State) saveHolds() { s.save(KeyHolds, Holds{All: s.Holds.All, IDs: clon
 
 // event writes one line of history.
 func (s *State) event(e plan.Event, code words.Code, args ...any) {
-	s.Events++
-	e.Seq, e.Time, e.Code, e.By = s.Events, s.At, code, s.by
-	e.Owner = s.ownerOf(&e)
-	e.Text = strings.Join(strings.Fields(words.Because(code, args...).String()), " ") // joined errors have several lines
-	s.out.Save.Events = append(s.out.Save.Events, e)
+	s.Event(s.history(), e, code, args...)
 }
 
-// ownerOf is who is responsible for what an event is about: of an order who gave it, else of
-// the workload. The user of a service is one here, too: its orders must not push out root's.
-func (s *State) ownerOf(e *plan.Event) workload.Owner {
-	if e.Kind == plan.EventOrder && e.By != nil {
-		return e.By.Responsible().Holder(e.By.UID)
-	}
-	if o := s.Observation(e.Workload); o != nil {
-		return o.Responsible()
-	}
-	if c := s.Claims[e.Workload]; c != nil { // a scan is about to show it
-		return c.Owner
-	}
-	return s.Left[e.Workload]
-}
-
-// left notes whose a workload was that is gone, as long as something of it is in the journal or
-// under way: events about that are to count as its owner's.
-func (s *State) left(o *workload.Observation) {
-	if owner := o.Responsible(); owner != workload.SystemOwner {
-		if s.Left == nil { // as in checkpoints of an older version
-			s.Left = map[workload.ID]workload.Owner{}
-		}
-		s.Left[o.ID] = owner
-	}
-}
-
-func (s *State) forgetLeft() {
-	if len(s.Left) == 0 {
-		return
-	}
-	remains := map[workload.ID]bool{}
-	for _, e := range s.Journal.All() {
-		remains[e.Workload] = true
-	}
-	for _, u := range s.Undoing {
-		for _, entries := range u.Running {
-			for i := range entries {
-				remains[entries[i].Workload] = true
-			}
-		}
-	}
-	maps.DeleteFunc(s.Left, func(id workload.ID, _ workload.Owner) bool {
-		return s.Observation(id) != nil || !remains[id] && s.Tasks[id] == nil
-	})
-}
-
-// order writes down that somebody asked for something, with the name as first value.
+// order writes that the user asked for something, with their name as the first value.
 func (s *State) order(id workload.ID, code words.Code, args ...any) {
-	s.event(plan.Event{Kind: plan.EventOrder, Workload: id}, code, append([]any{s.by.String()}, args...)...)
+	s.Order(s.history(), id, code, args...)
 }
 
 // once writes an event that would repeat at every scan only when its text changes.
 func (s *State) once(key string, e plan.Event, code words.Code, args ...any) {
-	text := words.Because(code, args...).String()
-	if s.Told[key] != text {
-		s.Told[key] = text
-		s.event(e, code, args...)
-	}
+	s.Once(s.history(), key, e, code, args...)
 }
 
-// over says that what once told of is over.
-func (s *State) over(key string) { delete(s.Told, key) }
+// history returns what lines of history are about.
+func (s *State) history() *history.Host {
+	return &history.Host{At: s.At, By: s.by, Scene: &s.Scene, Work: &s.Work, Save: &s.out.Save}
+}
+
+// showed returns what the newest scan showed.
+func (s *State) showed() *history.Seen {
+	return &history.Seen{Snapshot: &s.Snapshot, Plan: &s.Plan, Subjects: s.Subjects, Starts: s.Starts, Halted: s.Halted}
+}
 
 // noteGiven remembers an affinity homenode gave.
 func (s *State) noteGiven(id workload.ID, kind plan.SettingKind, value string) {

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/replay"
 )
 
 // Recorded is one turn of the loop as the flight recorder keeps it.
@@ -65,7 +65,9 @@ func Replay(next func() (Logged, error), decided func(balance.Input, balance.His
 		case s == nil:
 			return out, errors.New("the log does not begin with what the daemon remembered; begin with a whole file")
 		}
-		renameInput(&r.Input)
+		if r.Input.Result != nil {
+			replay.Rename(r.Input.Result)
+		}
 		s.decided = decided
 		var followed Output
 		s, followed = Next(s, r.Input)
@@ -73,10 +75,10 @@ func Replay(next func() (Logged, error), decided func(balance.Input, balance.His
 		if err != nil {
 			return out, fmt.Errorf("input %d: %w", out.Inputs, err)
 		}
-		if !bytes.Equal(text, r.Output) && !bytes.Equal(untold(text), untold(r.Output)) && !sameNow(untold(r.Output), untold(text)) {
+		if !replay.Same(r.Output, text) {
 			out.Differ++
 			if out.First == "" {
-				out.First = fmt.Sprintf("input %d at %s: %s", out.Inputs, r.Input.At.Format(time.RFC3339), difference(r.Output, text))
+				out.First = fmt.Sprintf("input %d at %s: %s", out.Inputs, r.Input.At.Format(time.RFC3339), replay.Difference(r.Output, text))
 			}
 		}
 		if out.Inputs == 0 {
@@ -91,32 +93,4 @@ func Replay(next func() (Logged, error), decided func(balance.Input, balance.His
 			out.Changes = append(out.Changes, Changed{r.Input.At, b.Verdict().String()})
 		}
 	}
-}
-
-// untold is an Output without the lines of history; nil when it cannot be read.
-func untold(output []byte) []byte {
-	var all, save map[string]json.RawMessage
-	if json.Unmarshal(output, &all) != nil || json.Unmarshal(all["save"], &save) != nil {
-		return nil
-	}
-	delete(save, "Events")
-	text, err := json.Marshal(save)
-	if err != nil {
-		return nil
-	}
-	all["save"] = text
-	if text, err = json.Marshal(all); err != nil {
-		return nil
-	}
-	return text
-}
-
-// difference is where two texts part.
-func difference(was, now []byte) string {
-	k := 0
-	for k < len(was) && k < len(now) && was[k] == now[k] {
-		k++
-	}
-	excerpt := func(b []byte) string { return string(b[max(0, min(k-20, len(b))):min(len(b), k+60)]) }
-	return fmt.Sprintf("recorded …%s…, now …%s…", excerpt(was), excerpt(now))
 }

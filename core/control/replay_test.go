@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/replay"
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -74,20 +75,6 @@ func TestReplay(t *testing.T) {
 	bad[0].Before = []byte("[]")
 	if _, err := Replay(reader(bad), nil); err == nil {
 		t.Error("what the daemon remembered is no such thing")
-	}
-}
-
-func TestDifference(t *testing.T) {
-	long := strings.Repeat("x", 100)
-	for _, tt := range []struct{ was, now, want string }{
-		{"abc", "abd", "recorded …abc…, now …abd…"},
-		{"abc", "ab", "recorded …abc…, now …ab…"},
-		{"", "ab", "recorded ……, now …ab…"},
-		{long + "a" + long, long + "b" + long, "recorded …" + long[:20] + "a" + long[:59] + "…, now …" + long[:20] + "b" + long[:59] + "…"},
-	} {
-		if got := difference([]byte(tt.was), []byte(tt.now)); got != tt.want {
-			t.Errorf("%q and %q: %s", tt.was, tt.now, got)
-		}
 	}
 }
 
@@ -225,7 +212,7 @@ func TestCheckpointOfACheckpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again := s.Checkpoint(); !bytes.Equal(text, again) {
-		t.Errorf("%s", difference(text, again))
+		t.Errorf("%s", replay.Difference(text, again))
 	}
 	if _, err := Resume([]byte("{")); err == nil {
 		t.Error("half a checkpoint")

@@ -6,6 +6,8 @@ import (
 
 	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/control/view"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -22,7 +24,9 @@ func (s *State) request(r *Request) {
 		s.Waiting = append(s.Waiting, r)
 		return
 	}
-	s.endsTrial(r)
+	if what := r.overrules(); what != "" {
+		s.Overrule(s.trials(), what)
+	}
 	switch {
 	case r.Trial != nil:
 		s.orderTrial(r.ID, r.Trial)
@@ -40,7 +44,7 @@ func (s *State) request(r *Request) {
 	case r.Change != nil:
 		s.change(r.ID, r.Change)
 	default:
-		s.reply(Reply{ID: r.ID, Failed: refuse(BadRequest, words.NothingAsked)})
+		s.reply(Reply{ID: r.ID, Failed: work.Refuse(BadRequest, words.NothingAsked)})
 	}
 }
 
@@ -81,12 +85,12 @@ func (s *State) withdraw(id uint64) {
 
 // admit finds a home for work that is about to start.
 func (s *State) admit(id uint64, in *PlaceRequest) {
-	if f := failure(in.Check()); f != nil {
+	if f := view.FailureOf(in.Check()); f != nil {
 		s.reply(Reply{ID: id, Failed: f})
 		return
 	}
 	if s.Snapshot.Host == nil {
-		s.reply(Reply{ID: id, Failed: refuse(Failed, words.NotScannedYet)})
+		s.reply(Reply{ID: id, Failed: work.Refuse(Failed, words.NotScannedYet)})
 		return
 	}
 	now := s.now()
@@ -124,7 +128,7 @@ func (s *State) admit(id uint64, in *PlaceRequest) {
 func (s *State) placing(in *PlaceRequest) (*homes.Placing, *Failure) {
 	out := &homes.Placing{PlaceRequest: in, As: in.Spec, From: s.origin(in)}
 	if len(in.Spec.Goals) > 0 && out.From.Owner != workload.SystemOwner {
-		return nil, refuse(Forbidden, words.GoalNotYours)
+		return nil, work.Refuse(Forbidden, words.GoalNotYours)
 	}
 	spec := &out.As
 	spec.Near = slices.Clone(spec.Near)
@@ -142,7 +146,7 @@ func (s *State) placing(in *PlaceRequest) (*homes.Placing, *Failure) {
 	}
 	runsAnyway := in.Starts || in.Exact != nil
 	if !runsAnyway {
-		return nil, refuse(NoRoom, words.NoHome, out.Beyond)
+		return nil, work.Refuse(NoRoom, words.NoHome, out.Beyond)
 	}
 	scene.WithoutOwn(spec, &out.From.Asked) // it runs without what its party said of it
 	spec.CPUs, out.From.Asked = max(1, spec.CPUs), workload.Asked{}
@@ -155,7 +159,7 @@ func (s *State) placed(id uint64, r homes.Result) {
 		s.event(plan.Event{Kind: plan.EventPlan, Workload: e.Workload}, e.Code, e.Values...)
 	}
 	s.keep(r.Save)
-	s.reply(Reply{ID: id, Place: r.Placed, Failed: failure(r.Refused)})
+	s.reply(Reply{ID: id, Place: r.Placed, Failed: view.FailureOf(r.Refused)})
 }
 
 // runsOn reports whether work that has its CPUs from a hold (see workload.Claim.Booked) runs on
@@ -177,14 +181,14 @@ func (s *State) move(id uint64, in *MoveRequest, of workload.Lineage) {
 }
 
 func (s *State) ordered(in *MoveRequest, of workload.Lineage) (*Moved, *Failure) {
-	id, f := find(running(s.Snapshot.Observations, s.Claims), in.ID, of)
+	id, f := view.Find(scene.Running(s.Snapshot.Observations, s.Claims), in.ID, of)
 	switch {
 	case f != nil:
 		return nil, f
 	case in.Cancel:
 		return s.cancelMove(id, in.DryRun)
 	case in.To.Empty():
-		return nil, refuse(BadRequest, words.NameNodes)
+		return nil, work.Refuse(BadRequest, words.NameNodes)
 	}
 	if f := s.mayMove(id, in.DryRun); f != nil {
 		return nil, f
@@ -195,16 +199,16 @@ func (s *State) ordered(in *MoveRequest, of workload.Lineage) (*Moved, *Failure)
 
 // mayMove returns why an order is refused at once.
 func (s *State) mayMove(id workload.ID, dry bool) *Failure {
-	if f := failure(homes.MovedByManager(id, s.Claims[id])); f != nil {
+	if f := view.FailureOf(homes.MovedByManager(id, s.Claims[id])); f != nil {
 		return f
 	}
 	switch {
 	case dry:
 		return nil
 	case !s.Settings.Enforce:
-		return refuse(Forbidden, words.ObserveOnly)
+		return work.Refuse(Forbidden, words.ObserveOnly)
 	case s.Holds.All:
-		return refuse(Forbidden, words.AllHeldFirst)
+		return work.Refuse(Forbidden, words.AllHeldFirst)
 	case !s.Halted.None():
 		return &Failure{Code: Failed, Text: s.Halted.String()}
 	}
@@ -217,7 +221,7 @@ func (s *State) rehome(id workload.ID, in *MoveRequest) (*Moved, *Failure) {
 	order.State.Placements = s.withAdmissions(s.Placements()) // what is held for others too
 	next, answer, bad := homes.Order(order, s.Placements(), id, in.To)
 	if bad != nil || in.DryRun {
-		return answer, failure(bad)
+		return answer, view.FailureOf(bad)
 	}
 	if answer.Outcome == plan.Kept {
 		s.TryAgain(id)
@@ -250,7 +254,7 @@ func (s *State) cancelMove(id workload.ID, dry bool) (*Moved, *Failure) {
 	moving := t != nil && t.Transfer != nil
 	queued := s.Settings.Enforce && !s.Holds.Has(id) && slices.ContainsFunc(s.Steps(), func(x plan.Step) bool { return x.Workload == id && x.Kind.MovesPages() })
 	if !moving && !queued {
-		return nil, refuse(NotFound, words.NoMove, string(id))
+		return nil, work.Refuse(NotFound, words.NoMove, string(id))
 	}
 	answer := &Moved{Workload: id, Outcome: plan.Cancelled}
 	if p := place.Of(s.Placements(), id); p != nil {
@@ -276,25 +280,25 @@ func (s *State) setPartition(id uint64, want plan.Partition, dryRun bool) {
 	h := s.Snapshot.Host
 	no := func(f *Failure) { s.reply(Reply{ID: id, Failed: f}) }
 	if want == "" {
-		no(refuse(BadRequest, words.PartitionEmpty))
+		no(work.Refuse(BadRequest, words.PartitionEmpty))
 		return
 	}
 	if h == nil {
-		no(refuse(Failed, words.NotScannedYet))
+		no(work.Refuse(Failed, words.NotScannedYet))
 		return
 	}
 	st := s.Facts
 	if err := want.Apply(h, &st.Policy); err != nil {
-		no(refuse(BadRequest, words.PartitionUnfit, err.Error()))
+		no(work.Refuse(BadRequest, words.PartitionUnfit, err.Error()))
 		return
 	}
 	st.Placements = s.withAdmissions(s.Placements()) // what is held for others too
 	if block := place.InTheWay(st); len(block) > 0 {
-		no(refuse(NoRoom, words.PartitionBlocked, words.Some(words.Sentences(block), 3)))
+		no(work.Refuse(NoRoom, words.PartitionBlocked, words.Some(words.Sentences(block), 3)))
 		return
 	}
 	if dryRun {
-		s.reply(Reply{ID: id, Partition: &PartitionNow{orAny(want), st.Policy.Split, st.Policy.Dedicated}})
+		s.reply(Reply{ID: id, Partition: &PartitionNow{Partition: orAny(want), Split: st.Policy.Split, Dedicated: st.Policy.Dedicated}})
 		return
 	}
 	before := s.Partition
@@ -309,7 +313,7 @@ func (s *State) setPartition(id uint64, want plan.Partition, dryRun bool) {
 // PartitionNow is the partition as it holds.
 func (s *State) PartitionNow() PartitionNow {
 	p := &s.Facts.Policy
-	return PartitionNow{orAny(s.Partition), p.Split, p.Dedicated}
+	return PartitionNow{Partition: orAny(s.Partition), Split: p.Split, Dedicated: p.Dedicated}
 }
 
 func orAny(p plan.Partition) plan.Partition {
@@ -328,12 +332,12 @@ func (s *State) change(id uint64, in *Change) {
 	w := in.Steps[0].Workload
 	for i := range in.Steps {
 		if in.Steps[i].Workload != w || w == "" {
-			s.reply(Reply{ID: id, Failed: refuse(BadRequest, words.OneWorkload)})
+			s.reply(Reply{ID: id, Failed: work.Refuse(BadRequest, words.OneWorkload)})
 			return
 		}
 	}
 	if s.Stopping {
-		s.reply(Reply{ID: id, Failed: refuse(Failed, words.DaemonEnds)})
+		s.reply(Reply{ID: id, Failed: work.Refuse(Failed, words.DaemonEnds)})
 		return
 	}
 	if s.by != nil {

@@ -5,13 +5,11 @@ import (
 	"maps"
 	"slices"
 	"sort"
-	"strings"
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/control/scene"
-	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -28,10 +26,10 @@ func (s *State) scan(in *Scan) {
 	defer s.answerWaiting()
 	if in.Failed != "" {
 		s.once(scanFailed, plan.Event{Kind: plan.EventHost, Error: true}, words.ScanFailed, in.Failed)
-		s.trialDue() // a host that cannot be seen must not stay without homenode
+		s.Due(s.trials()) // a host that cannot be seen must not stay without homenode
 		return
 	}
-	s.over(scanFailed)
+	s.Over(scanFailed)
 	s.Before = s.Snapshot
 	s.Seen, s.Began, s.Took = in.Number, in.Began, in.Took
 	snap, begun := s.Merge(in.Snapshot, in.Claims)
@@ -62,7 +60,7 @@ func (s *State) scan(in *Scan) {
 // decide plans on what was seen, checks the plan and begins it.
 func (s *State) decide() {
 	s.Tried = map[workload.ID]bool{}
-	s.forgetLeft()
+	s.ForgetLeft(&s.Scene, &s.Work)
 	s.DropReplaced(s.Admissions)
 	s.Placements()
 	before := *s // for what is told of the difference
@@ -81,7 +79,7 @@ func (s *State) decide() {
 	s.NewPlan()
 	s.FindTargets()
 	if len(violations) == 0 {
-		s.reconcile()
+		s.differ().Reconcile()
 	}
 	if changing := func(x plan.Step) bool { return s.Work.Changing(x.Workload) }; slices.ContainsFunc(s.Plan.Steps, changing) {
 		s.Plan.Steps = slices.DeleteFunc(slices.Clone(s.Plan.Steps), changing)
@@ -95,7 +93,7 @@ func (s *State) decide() {
 	}
 	s.wide = nil
 	for i := range s.Plan.Placements {
-		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.readsThreads() {
+		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.ReadsThreads() {
 			if s.wide == nil {
 				s.wide = map[workload.ID]bool{}
 			}
@@ -108,10 +106,10 @@ func (s *State) decide() {
 	s.DropLedger()
 	s.out.Plan, s.out.Balance = &out.Plan, &out.Report
 	s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), s.Lost()...)
-	s.tellScan(&before)
+	s.Lines.Scan(s.history(), before.showed(), s.showed(), s.Admissions)
 	s.ShowMoved()
 	if s.Halted.None() {
-		s.tellBalance()
+		s.Balance(s.history(), &s.Balancing)
 		s.keepDecisions()
 		if s.Unsaved() {
 			s.savePlacements()
@@ -120,16 +118,17 @@ func (s *State) decide() {
 	if asked {
 		s.Ledger()
 	}
-	s.trialDue()
+	s.Due(s.trials())
 	s.surveyDue()
 	if !s.acts() {
 		return
 	}
-	s.checkSettings()
-	s.lookForInherited()
+	of := s.upkeep()
+	of.Check()
+	s.FindHeirs(of)
 	s.Dispatch()
-	s.verify() // what is restored does not wait for an answer
-	s.prune()
+	s.differ().Verify() // what is restored does not wait for an answer
+	s.Prune(of)
 }
 
 // begun writes into the journal what homenode had set of a workload before it began, and
@@ -159,21 +158,12 @@ func (s *State) acts() bool {
 	return s.Settings.Enforce && !s.Stopping && s.Halted.None() && s.surveyed()
 }
 
-// stepsOf is the workloads that steps are about.
-func stepsOf(steps []plan.Step) map[workload.ID]bool {
-	out := map[workload.ID]bool{}
-	for i := range steps {
-		out[steps[i].Workload] = true
-	}
-	return out
-}
-
 // living returns the placements of what lives, and forgets what is kept for other workloads.
 func (s *State) living(was *State) []workload.Placement {
 	before := homes.Scanned{Observations: was.Snapshot.Observations, Starts: was.Starts}
 	l := s.Live(&before, s.scanned(), s.Seen, s.At)
 	for _, o := range l.Left {
-		s.left(o)
+		s.Leaves(o)
 	}
 	if l.Admissions {
 		s.saveAdmissions()
@@ -190,27 +180,13 @@ func (s *State) living(was *State) []workload.Placement {
 	}
 	s.forgetGone(l.Gone)
 	s.Work.Forget(l.Gone, l.Another, s.AtTarget)
-	s.forgetTold()
+	s.Lines.Forget(&s.Scene, &s.Work, toldOf)
 	return l.Placements
 }
 
 // scanned returns what the newest scan has seen, with start times.
 func (s *State) scanned() *homes.Scanned {
 	return &homes.Scanned{Observations: s.Snapshot.Observations, Starts: s.Starts}
-}
-
-// forgetTold forgets what was said of workloads that are gone, or that is no longer true.
-func (s *State) forgetTold() {
-	maps.DeleteFunc(s.Told, func(key, _ string) bool {
-		for _, of := range toldOf {
-			if id, ok := strings.CutPrefix(key, of); ok {
-				return s.Observation(workload.ID(id)) == nil
-			}
-		}
-		id, of := strings.CutPrefix(key, work.ToldNarrowed) // what it was narrowed to is no news later
-		_, still := s.Narrowed[workload.ID(id)]
-		return of && !still
-	})
 }
 
 // policy is the configured one with the partition on h and what other managers keep for
@@ -222,7 +198,7 @@ func (s *State) policy(h *topology.Host) plan.Policy {
 		p.Split = true // rather too little work than work beyond it
 		s.once("partition", plan.Event{Kind: plan.EventHost, Error: true}, words.PartitionUnfit, err.Error())
 	} else {
-		s.over("partition")
+		s.Over("partition")
 	}
 	p.Reserved = p.Reserved.Union(scene.KeptCPUs(s.Managers))
 	return p

@@ -22,25 +22,11 @@ type (
 // basis returns what the scene needs besides the scan and the surveys.
 func (s *State) basis() *scene.Basis {
 	return &scene.Basis{
-		Settings:   s.Settings.scene(),
+		Settings:   s.Settings.Scene(),
 		Journal:    &s.Journal,
 		Admissions: s.Admissions,
 		Work:       (*underway)(s),
 		Facts:      &s.Facts,
-	}
-}
-
-// scene returns the part of the configuration that the scene needs.
-func (s *Settings) scene() scene.Settings {
-	return scene.Settings{
-		Rules:       s.Rules,
-		Include:     s.Include,
-		Exclude:     s.Exclude,
-		MinAge:      s.MinAge,
-		Overcommit:  s.Policy.Overcommit,
-		Weighs:      s.Recognise == RecogniseApply,
-		HelpersStay: s.HelpersStay,
-		Spreads:     s.readsThreads(),
 	}
 }
 
@@ -66,10 +52,6 @@ func (w *underway) Trouble(id workload.ID) *scene.Trouble {
 	}
 	return &t
 }
-
-// Names reports whether a rule makes a cgroup batch work, or gives it another tier than normal: it then
-// counts however small it is.
-func (s *Settings) Names(cgroup, name string) bool { return scene.Names(s.Rules, cgroup, name) }
 
 // ProcessID returns the workload that a process is the root of.
 func ProcessID(pid int) workload.ID { return scene.ProcessID(pid) }

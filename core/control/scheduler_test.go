@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/homenode/homenode/core/control/upkeep"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/words"
@@ -326,7 +327,7 @@ func TestSchedulerUpgradeWaits(t *testing.T) {
 	k.Ask, k.Do = 77, share.SchedulerDo{Verb: share.Replace, Version: "v2"}
 	f.s.out = &Output{}
 	k.Look = k.Stale + 1
-	f.s.looked(&Result{ID: k.Look, Failed: &Failure{Code: NoAnswer, Text: "it did not come back"}})
+	f.s.differ().Looked(&Result{ID: k.Look, Failed: &Failure{Code: NoAnswer, Text: "it did not come back"}})
 	if len(f.s.out.Replies) > 0 || k.Ask != 77 {
 		t.Errorf("answered: %+v", f.s.out.Replies)
 	}
@@ -457,13 +458,13 @@ func TestThreadsThatLeave(t *testing.T) {
 	f.disk.entries[9999] = plan.Entry{Seq: 9999, Time: f.now, Workload: "/batch1", Kind: plan.TaskPolicy, Path: thread.path, Old: "batch", New: plan.PolicyExt, State: plan.Applied}
 	f.start()
 	f.scans(2)
-	f.after(pruneEvery)
+	f.after(upkeep.PruneEvery)
 	f.scans(2)
 	if f.s.Journal.Of(plan.TaskPolicy, thread.path) == nil {
 		t.Error("a thread that lives is forgotten")
 	}
 	delete(f.values, thread)
-	f.after(pruneEvery)
+	f.after(upkeep.PruneEvery)
 	f.scans(2)
 	if f.s.Journal.Of(plan.TaskPolicy, thread.path) != nil {
 		t.Error("a thread that has ended stays in the journal")

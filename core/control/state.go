@@ -6,26 +6,17 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/history"
 	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/control/switchback"
+	"github.com/homenode/homenode/core/control/upkeep"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
-
-// Holds is what undo, or the cancelling of a move, told homenode to leave alone.
-type Holds struct {
-	All bool                 `json:"all"`
-	IDs map[workload.ID]bool `json:"ids"`
-}
-
-// Has reports whether a workload is held.
-func (h *Holds) Has(id workload.ID) bool {
-	whole, _ := workload.PartOf(id)
-	return h.All || h.IDs[id] || h.IDs[whole]
-}
 
 // State is everything homenode remembers of a host. Next owns the one it is given and
 // may change what it refers to.
@@ -35,14 +26,13 @@ type State struct {
 	scene.Scene
 	homes.Homes
 	work.Work
-	heirs
+	switchback.Trials
+	upkeep.Searches
+	history.Lines
 
 	// On disk.
-	Events    uint64 // numbered so far
 	Holds     Holds
 	Partition plan.Partition // between dedicated and shared work
-	Trial     *Trial         `json:",omitempty"` // under way; nil for none
-	TrialOver *TrialOver     `json:",omitempty"`
 
 	// From the newest scan.
 	Balancing balance.Report
@@ -55,11 +45,7 @@ type State struct {
 	// What is under way.
 	Waiting []*Request `json:",omitempty"` // for the first scan
 
-	Left     map[workload.ID]workload.Owner // owners of what is gone (see left)
-	wide     map[workload.ID]bool           // see View.Wide
-	Told     map[string]string              // what was said last of what would repeat
-	Balanced string                         // what was last said of balancing
-	Swung    time.Time                      // when it was last said that a node is, or no longer is, short
+	wide map[workload.ID]bool // see View.Wide
 
 	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
 	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)
@@ -106,7 +92,7 @@ const (
 	KeyPartition  = "partition"
 	KeyUndoing    = work.KeyUndoing
 	KeyTheirs     = work.KeyTheirs
-	KeyTrial      = "trial"
+	KeyTrial      = switchback.Key
 )
 
 // New is the state of a daemon that starts on what an earlier one left.
@@ -114,13 +100,13 @@ func New(settings Settings, saved Saved) *State {
 	s := &State{
 		engine:    balance.Tick,
 		Settings:  settings,
-		Events:    saved.Events,
+		Lines:     history.New(saved.Events),
 		Homes:     homes.New(saved.Admissions, saved.Chosen, saved.Placements),
 		Work:      work.New(saved.Seq, saved.Journal, saved.Theirs, saved.Moves, saved.Undoing),
 		Holds:     Holds{All: saved.Holds.All, IDs: cloned(saved.Holds.IDs)},
 		Partition: settings.Partition,
 		Concerns:  newConcerns(&settings, &saved),
-		Trial:     trialOf(saved.Trial),
+		Trials:    switchback.Trials{Trial: switchback.Resumed(saved.Trial)},
 		Scene: scene.Scene{
 			Claims:   map[workload.ID]*workload.Claim{},
 			SeenAs:   map[workload.ID][]workload.ID{},
@@ -130,8 +116,7 @@ func New(settings Settings, saved Saved) *State {
 		},
 		Surveyed: map[SurveyKind]time.Time{},
 		Known:    map[SurveyKind]bool{},
-		heirs:    heirs{Asked: map[processKey]bool{}},
-		Told:     map[string]string{},
+		Searches: upkeep.New(),
 	}
 	s.Attach(loop{s})
 	s.History.Changes = saved.Past

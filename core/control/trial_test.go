@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/homenode/homenode/core/control/switchback"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/plan"
@@ -60,13 +61,13 @@ func TestTrialSwitchesArms(t *testing.T) {
 		if r := f.arm(step.arm); r.Failed != nil || r.Trial.Trial.Arm != step.arm {
 			t.Fatalf("%d: %s", i, asJSON(t, r))
 		}
-		if f.s.trialNow().Settled {
+		if f.s.Trials.Now(f.s.trials()).Settled {
 			t.Errorf("%d: settled at once, before any scan", i)
 		}
 		f.scan(6)
 		f.arm(step.arm) // renewed
 		f.stands(fmt.Sprintf("%d: %s", i, step.arm), step.want)
-		if now := f.s.trialNow(); !now.Settled {
+		if now := f.s.Trials.Now(f.s.trials()); !now.Settled {
 			t.Errorf("%d: %s not settled: %s", i, step.arm, asJSON(t, now))
 		}
 	}
@@ -113,7 +114,7 @@ func TestTrialIsLeft(t *testing.T) {
 // CAP_SYS_ADMIN, or what is in debugfs where that is not mounted. The arm would be measured as if it
 // stood, so the trial ends and says what to do.
 func TestTrialThatMayNotSwitch(t *testing.T) {
-	for id, why := range map[workload.ID]words.Code{BalancingID: words.TrialNotBalanced, CachesID: words.TrialNotCaches} {
+	for id, why := range map[workload.ID]words.Code{BalancingID: words.TrialNotBalanced, switchback.CachesID: words.TrialNotCaches} {
 		f, _, after := trials(t, "1")
 		f.fail = func(e *Effect) *Failure {
 			if e.Kind == EffectApply && e.Workload == id {
@@ -123,7 +124,7 @@ func TestTrialThatMayNotSwitch(t *testing.T) {
 		}
 		f.arm(trial.Off)
 		f.scan(8)
-		if f.s.trialNow().Trial != nil || f.s.TrialOver == nil || f.s.TrialOver.Why.Code != why {
+		if f.s.Trials.Now(f.s.trials()).Trial != nil || f.s.TrialOver == nil || f.s.TrialOver.Why.Code != why {
 			t.Errorf("%s: trial %+v, over %+v", id, f.s.Trial, f.s.TrialOver)
 		}
 		f.after(work.RetryMost)
@@ -168,7 +169,7 @@ func TestTrialAfterRestoreOnStop(t *testing.T) {
 	f.stands("stopped", before)
 	f.start()
 	f.arm(trial.Off)
-	if f.s.trialNow().Settled {
+	if f.s.Trials.Now(f.s.trials()).Settled {
 		t.Error("settled before anything is set")
 	}
 	f.scan(6)

@@ -3,6 +3,7 @@ package control
 import (
 	"maps"
 
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -28,10 +29,6 @@ func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 		s.hold(which)
 	}
 	s.Undo(id, which, s.runEntries(which))
-}
-
-func refuse(code Code, text words.Code, args ...any) *Failure {
-	return &Failure{Code: code, Text: words.Because(text, args...).String()}
 }
 
 // runOf returns the admission of `homenode run` that a setting is of, if it is known what its
@@ -92,10 +89,10 @@ func (s *State) resume(id uint64, which Which, of workload.Lineage) {
 	case which.All:
 		s.Holds = Holds{IDs: map[workload.ID]bool{}}
 	case s.Holds.All:
-		s.reply(Reply{ID: id, Failed: refuse(BadRequest, words.AllHeldResumeAll)})
+		s.reply(Reply{ID: id, Failed: work.Refuse(BadRequest, words.AllHeldResumeAll)})
 		return
 	case !s.Holds.IDs[which.ID]:
-		s.reply(Reply{ID: id, Failed: refuse(NotFound, words.NotHeld, string(which.ID))})
+		s.reply(Reply{ID: id, Failed: work.Refuse(NotFound, words.NotHeld, string(which.ID))})
 		return
 	case !which.DryRun:
 		delete(s.Holds.IDs, which.ID)

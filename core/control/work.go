@@ -1,9 +1,8 @@
 package control
 
 import (
-	"slices"
-
 	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/control/upkeep"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -25,6 +24,7 @@ type (
 	NotUndone  = work.NotUndone
 	Code       = work.Code
 	Failure    = work.Failure
+	Holds      = work.Holds
 
 	retry   = work.Retry
 	stepKey = work.Key
@@ -83,9 +83,9 @@ func (l loop) Do(e work.Effect)                               { l.s.note(e) }
 func (l loop) SaveEntry(e plan.Entry)                         { l.s.out.Save.Entries = append(l.s.out.Save.Entries, e) }
 func (l loop) SaveMove(m plan.Move)                           { l.s.out.Save.Moves = append(l.s.out.Save.Moves, m) }
 func (l loop) StepEnded(step *plan.Step, f *work.Failure)     { l.s.stepEnded(step, f) }
-func (l loop) PruneSoon()                                     { l.s.pruneSoon() }
+func (l loop) PruneSoon()                                     { l.s.PruneSoon() }
 func (l loop) TookAway(id workload.ID)                        { delete(l.s.Given, id) }
-func (l loop) EntryRestored(e *plan.Entry)                    { l.s.wasRestored(e) }
+func (l loop) EntryRestored(e *plan.Entry)                    { l.s.differ().Restored(e) }
 
 func (l loop) Room() (*topology.Host, topology.KiB) {
 	return l.s.Snapshot.Host, l.s.Settings.Policy.ReservedMemory
@@ -127,81 +127,15 @@ func (l loop) Undone(request uint64, u *work.Undone) { l.s.reply(Reply{ID: reque
 func (s *State) result(r *Result) {
 	switch {
 	case s.TaskResult(r):
-	case s.Pruning != nil && s.Pruning.Effect == r.ID:
-		s.prunedResult(r)
-	case s.Inheriting == r.ID && r.ID != 0:
-		s.inheritedResult(r)
-	case s.looked(r):
+	case s.Searches.Result(s.upkeep(), r):
+	case s.differ().Looked(r):
 	case s.UndoResult(r):
 	default:
 		s.CheckResult(r)
 	}
 }
 
-// checkSettings asks after settings that do not read in a scan as homenode set them: did another
-// program set them, or are CPUs missing that homenode set?
-func (s *State) checkSettings() {
-	checking := s.Checking()
-	var texts setTexts
-	// What read as it should still does while neither it nor the journal has changed.
-	readings := s.Readings()
-	reads, same := readings.Right, readings.Changes == s.Journal.Changes()
-	for i := range s.Snapshot.Observations {
-		if reads[i] && same {
-			continue
-		}
-		o := &s.Snapshot.Observations[i]
-		// Of several cgroups, what they may use together says nothing of one: who has set
-		// theirs is found when a step reads them.
-		reads[i] = o.Kind != workload.InCgroup || len(s.SeenAs[o.ID]) > 1
-		busy := checking[o.ID] || s.Tasks[o.ID] != nil
-		if reads[i] || busy || !s.Fresh(o.ID) {
-			continue
-		}
-		if s.InUseElsewhere(scene.CgroupPath(o), o.ID) {
-			continue
-		}
-		reads[i] = s.checkSetting(o, &texts)
-	}
-	readings.Changes = s.Journal.Changes()
-}
-
-// checkSetting asks after the CPU set of a cgroup if that does not read as homenode set it, and reports
-// whether it does.
-func (s *State) checkSetting(o *workload.Observation, texts *setTexts) bool {
-	e := s.Journal.Of(plan.CgroupCPUs, scene.CgroupPath(o))
-	if e != nil && !scene.SameCgroup(e, o) {
-		s.Mark(e, plan.Gone)
-		return false
-	}
-	ours := e != nil && e.State == plan.Applied && e.Workload == o.ID
-	if !ours || texts.of(o.CPUs) == e.New {
-		delete(s.Narrowed, o.ID)
-		return true
-	}
-	left, ok := s.Narrowed[o.ID]
-	if ok && left.Equal(o.CPUs) {
-		s.TellNarrowed(o, e)
-		return false
-	}
-	s.Check(o.ID, []plan.Entry{*e})
-	return false
-}
-
-// setTexts is the texts of the CPU sets met last: thousands of workloads have one of a few.
-type setTexts struct {
-	sets  []topology.CPUSet
-	texts []string
-}
-
-func (t *setTexts) of(cpus topology.CPUSet) string {
-	k := slices.IndexFunc(t.sets, cpus.Equal)
-	if k >= 0 {
-		return t.texts[k]
-	}
-	if len(t.sets) == 16 {
-		t.sets, t.texts = t.sets[:0], t.texts[:0]
-	}
-	t.sets, t.texts = append(t.sets, cpus), append(t.texts, cpus.String())
-	return t.texts[len(t.texts)-1]
+// upkeep returns what upkeep is about.
+func (s *State) upkeep() *upkeep.Host {
+	return &upkeep.Host{Scene: &s.Scene, Work: &s.Work, Loop: loop{s}}
 }

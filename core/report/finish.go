@@ -347,7 +347,7 @@ func (c *Collector) headline(r *Report, astray int) string {
 	switch {
 	case r.Moves.Count > 0:
 		took := time.Duration(r.Moves.Seconds * float64(time.Second))
-		return words.Because(words.ReportMoved, *m.After, *m.Before, r.Moves.Count, r.Moves.Bytes, took, more).String()
+		return words.Because(words.ReportMoved, *m.After, *m.Before, r.Moves.Count, r.Moves.Bytes, words.Span(took), more).String()
 	case r.Mode == "observe":
 		return words.Because(words.ReportObserved, *m.After, *m.Before, more).String()
 	}

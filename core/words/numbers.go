@@ -49,6 +49,19 @@ func Lasts(d time.Duration) string {
 	return strconv.FormatFloat(d.Hours(), 'f', 0, 64) + " h"
 }
 
+// Span formats how long something took, as reports show it: "45 s", "3 min", "2 h 10 min", "3.5 days".
+func Span(d time.Duration) string {
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%.1f days", d.Hours()/24)
+	case d >= time.Hour:
+		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
+	case d >= time.Minute:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.0f s", d.Seconds())
+}
+
 // Count formats a number with its noun: "1 node", "2 nodes". For a plural without s give both,
 // "entry|entries"; in "CPU on whole cores" the plural goes to CPU.
 func Count[T ~int | ~int64 | ~float64](n T, noun string) string {

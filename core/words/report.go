@@ -4,7 +4,7 @@ import "strings"
 
 // Headlines of reports.
 var (
-	ReportMoved    = says("report-moved", "{%} of the memory in use is local to its users, {%} at the start of the period: {n move} brought {bytes} home in {for} of moving.{more}")
+	ReportMoved    = says("report-moved", "{%} of the memory in use is local to its users, {%} at the start of the period: {n move} brought {bytes} home in {} of moving.{more}")
 	ReportStill    = says("report-still", "{%} of the memory in use is local to its users, {%} at the start of the period: homenode moved no memory.{more}")
 	ReportObserved = says("report-observed", "{%} of the memory in use is local to its users, {%} at the start of the period: homenode watched and changed nothing.{more}")
 	ReportUnknown  = says("report-unknown", "The share of local memory is unknown: no record of this period has it.{more}")

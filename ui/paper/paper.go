@@ -41,7 +41,7 @@ var functions = template.FuncMap{
 	},
 	"time":  func(t time.Time) string { return t.UTC().Format("2 Jan 15:04") },
 	"date":  date,
-	"for":   span,
+	"for":   words.Span,
 	"count": func(n int, noun string) string { return words.Count(n, noun) },
 	"name":  label,
 	"dash":  func(s string) string { return cmp.Or(s, "–") },
@@ -113,19 +113,6 @@ func points(x *float64) template.HTML {
 }
 
 func date(t time.Time) string { return t.UTC().Format("2 January 2006 15:04 UTC") }
-
-// span is how long something took, to what interests.
-func span(d time.Duration) string {
-	switch {
-	case d >= 48*time.Hour:
-		return fmt.Sprintf("%.1f days", d.Hours()/24)
-	case d >= time.Hour:
-		return fmt.Sprintf("%d h %d min", int(d.Hours()), int(d.Minutes())%60)
-	case d >= time.Minute:
-		return fmt.Sprintf("%d min", int(d.Minutes()))
-	}
-	return fmt.Sprintf("%.0f s", d.Seconds())
-}
 
 // label is the name of a workload and its ID, where that says more.
 func label(name string, id workload.ID) string {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html/template"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -118,6 +119,11 @@ func (r reportView) Failed() (n int) {
 	return n
 }
 
+// Expects reports whether a gain was expected of one of the largest moves: else the table has no such column.
+func (r reportView) Expects() bool {
+	return slices.ContainsFunc(r.Moves.Largest, func(m report.Moved) bool { return m.Expected != nil })
+}
+
 // MoveSeconds is how long the moves took.
 func (r reportView) MoveSeconds() time.Duration {
 	return time.Duration(r.Moves.Seconds * float64(time.Second))
@@ -180,8 +186,8 @@ var reportPage = sync.OnceValue(func() *template.Template {
 {{if .Moves.Count}}<p>{{count .Moves.Count "move"}} brought {{bytes .Moves.Bytes}} home; that took {{for .MoveSeconds}}, added up{{if .Moves.Stayed}}; {{bytes .Moves.Stayed}} stayed where it was{{end}}.
 {{if .Moves.Judged}}Of {{count .Moves.Judged "move"}} both are known: a gain of {{points .Moves.Expected}} was expected, {{points .Moves.Seen}} was seen.{{end}}</p>
 <div class="wide"><table>
-<tr><th>ended</th><th>workload</th><th>to nodes</th><th class="num">moved</th><th class="num">took</th><th class="num">local before</th><th class="num">expected</th><th class="num">seen</th><th></th></tr>
-{{range .Moves.Largest}}<tr><td class="when">{{time .Ended}}</td><td class="name">{{name .Name .Workload}}</td><td>{{.Home}}</td><td class="num">{{bytes .Moved}}</td><td class="num">{{printf "%.1f s" .Seconds}}</td><td class="num">{{share .LocalityBefore}}</td><td class="num">{{share .Expected}}</td><td class="num">{{share .LocalityAfter}}</td><td class="says">{{$.MoveNote .}}</td></tr>
+<tr><th>ended</th><th>workload</th><th>to nodes</th><th class="num">moved</th><th class="num">took</th><th class="num">local before</th>{{if .Expects}}<th class="num">expected</th>{{end}}<th class="num">seen</th><th></th></tr>
+{{range .Moves.Largest}}<tr><td class="when">{{time .Ended}}</td><td class="name">{{name .Name .Workload}}</td><td>{{.Home}}</td><td class="num">{{bytes .Moved}}</td><td class="num">{{printf "%.1f s" .Seconds}}</td><td class="num">{{share .LocalityBefore}}</td>{{if $.Expects}}<td class="num">{{share .Expected}}</td>{{end}}<td class="num">{{share .LocalityAfter}}</td><td class="says">{{$.MoveNote .}}</td></tr>
 {{end}}</table></div>
 {{if gt .Moves.Count (len .Moves.Largest)}}<p><small>The {{len .Moves.Largest}} largest of {{.Moves.Count}}.</small></p>{{end}}
 {{else}}<p>No memory was moved.</p>

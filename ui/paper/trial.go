@@ -230,7 +230,7 @@ func NeedRows(all []trial.Outlook) (rows []NeedRow) {
 		for _, n := range o.Needs {
 			text := "over 10,000 blocks"
 			if n.Blocks > 0 {
-				text = fmt.Sprintf("%s (%s)", words.Count(n.Blocks, "block"), span(time.Duration(n.Seconds*float64(time.Second))))
+				text = fmt.Sprintf("%s (%s)", words.Count(n.Blocks, "block"), words.Span(time.Duration(n.Seconds*float64(time.Second))))
 			}
 			row.Needs = append(row.Needs, text)
 		}

@@ -260,7 +260,7 @@ func (sc *Scene) Cgroups(o *workload.Observation) []share.SchedulerGroup {
 
 // Refuse returns a failure in words.
 func Refuse(code work.Code, text words.Code, args ...any) *work.Failure {
-	return &work.Failure{Code: code, Text: words.Because(text, args...).String()}
+	return work.Refuse(code, text, args...)
 }
 
 // Inode returns the object of settings of a cgroup, from its inode; "" when that is unknown (0).

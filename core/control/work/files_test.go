@@ -9,7 +9,7 @@ import (
 // TestFilesPointDown: each file uses declarations of files below it alone.
 func TestFilesPointDown(t *testing.T) {
 	ordertest.PointDown(t, []string{
-		"work.go", "which.go", "loop.go", "task.go", "state.go", "todo.go", "transfer.go", "retry.go", "check.go", "write.go",
+		"work.go", "holds.go", "which.go", "loop.go", "task.go", "state.go", "todo.go", "transfer.go", "retry.go", "check.go", "write.go",
 		"step.go", "move.go", "dispatch.go", "undo.go", "run.go",
 	}, map[string]string{
 		"step.go run.go":     "the end of a step begins the next one",

@@ -6,6 +6,7 @@ import (
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -39,6 +40,11 @@ type Failure struct {
 }
 
 func (f *Failure) Error() string { return f.Text }
+
+// Refuse returns a failure in words.
+func Refuse(code Code, text words.Code, args ...any) *Failure {
+	return &Failure{Code: code, Text: words.Because(text, args...).String()}
+}
 
 // EffectKind is what is to be done.
 type EffectKind string

@@ -1,11 +1,15 @@
-package control
+package view
 
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
+	"github.com/homenode/homenode/core/control/homes"
 	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/control/settings"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -33,11 +37,11 @@ type Attention struct {
 	// them. Held is the homes of work that no scan has seen.
 	Homes   []workload.Placement               `json:"-"`
 	Journal []plan.Entry                       `json:"-"`
-	Holds   Holds                              `json:"-"`
+	Holds   work.Holds                         `json:"-"`
 	Held    map[workload.ID]workload.Placement `json:"-"`
 
-	settings *Settings // for Leaves
-	managers []Manager
+	settings *settings.Settings // for Leaves
+	managers []scene.Manager
 }
 
 // Standing is a daemon as its sources see it.
@@ -45,8 +49,8 @@ type Standing interface {
 	// Attention returns the current one.
 	Attention() Attention
 	// Admit finds a home for work that a source is about to start. The daemon keeps the home until a scan
-	// sees the work, but no longer than PlaceRequest.Hold.
-	Admit(context.Context, PlaceRequest) (workload.Placement, error)
+	// sees the work, but no longer than homes.PlaceRequest.Hold.
+	Admit(context.Context, homes.PlaceRequest) (workload.Placement, error)
 }
 
 // Attention returns what the next scan depends on.
@@ -69,8 +73,8 @@ func (a *Attention) Leaves(spec *workload.Spec, names []string) words.Reason {
 	if a.settings == nil { // there is no daemon
 		return words.Reason{}
 	}
-	settings := a.settings.scene()
-	return scene.Leave(&settings, a.managers, false, &workload.Observation{ID: spec.ID, Name: spec.Name}, names)
+	of := a.settings.Scene()
+	return scene.Leave(&of, a.managers, false, &workload.Observation{ID: spec.ID, Name: spec.Name}, names)
 }
 
 // Expected returns the affinities that threads of a workload may have from homenode, the current one first.
@@ -94,24 +98,17 @@ func (a *Attention) Home(id workload.ID) (workload.Placement, bool) {
 // Registered returns the root processes of the commands that `homenode run` placed, and helpers.
 func (v *View) Registered() []workload.Process {
 	var out []workload.Process
-	for p, id := range v.helpers {
-		if id == "" || id == ProcessID(p.PID) { // it may be too small to be seen otherwise
+	for p, id := range v.Helpers {
+		if id == "" || id == scene.ProcessID(p.PID) { // it may be too small to be seen otherwise
 			out = append(out, workload.Process(p))
 		}
 	}
 	slices.SortFunc(out, func(a, b workload.Process) int { return cmp.Compare(a.PID, b.PID) })
-	admitted := v.admitted.All()
-	for _, id := range sortedKeys(admitted) {
+	admitted := v.Admitted.All()
+	for _, id := range slices.Sorted(maps.Keys(admitted)) {
 		if p := admitted[id].Process; p.PID > 0 {
 			out = append(out, p)
 		}
 	}
 	return out
-}
-
-// admittedSince reports whether `homenode run` placed a workload after the scan that saw it began: the Attention
-// of the scan does not have it.
-func (s *State) admittedSince(o *workload.Observation) bool {
-	a, ok := s.Admissions[o.ID]
-	return ok && a.Process.PID > 0 && a.Scan >= s.Seen && a.Process.Start == scene.StartOf(o)
 }

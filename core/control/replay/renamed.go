@@ -1,21 +1,18 @@
-package control
+package replay
 
 import (
 	"bytes"
 	"encoding/json"
 
 	"github.com/homenode/homenode/core/control/journal"
+	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
-// renameInput changes what a flight log of before 0.2 has: results of effects name settings.
-func renameInput(in *Input) {
-	r := in.Result
-	if r == nil {
-		return
-	}
+// Rename gives the settings of a result that a version before 0.2 recorded their names of now.
+func Rename(r *work.Result) {
 	for i := range r.Changes {
 		journal.RenameSetting(&r.Changes[i].Setting)
 		r.Changes[i].Will = journal.Renamed(r.Changes[i].Kind, r.Changes[i].Will)

@@ -1,0 +1,48 @@
+package view
+
+import (
+	"github.com/homenode/homenode/core/control/concern/gpus"
+	"github.com/homenode/homenode/core/control/concern/interrupts"
+	"github.com/homenode/homenode/core/control/concern/scheduler"
+	"github.com/homenode/homenode/core/control/concern/sharing"
+	"github.com/homenode/homenode/core/control/scene"
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/workload"
+)
+
+// ConcernViews is the part of a View that concerns show.
+type ConcernViews struct {
+	Sharing   sharing.View
+	Scheduler scheduler.Scheduler
+	Devices   interrupts.Devices
+	// Divided is the CPU sets that homenode has divided the threads of a workload among, by what the
+	// observer calls it.
+	Divided map[workload.ID][]topology.CPUSet
+	// WorkersBefore is what was measured of workloads before their workers were given the nodes of their GPUs.
+	WorkersBefore map[workload.ID]gpus.Measure
+}
+
+// ConcernAttention is the part of an Attention that concerns ask for.
+type ConcernAttention struct {
+	// Divided is the CPU sets that homenode has divided the threads of a workload among.
+	Divided map[workload.ID][]topology.CPUSet `json:"divided,omitempty"`
+	// Waits has the observer read how long each cgroup waits for CPUs, a file more for each. Watched is the
+	// workloads that batch work must not hurt: more is read of them, and their cycles are counted.
+	Waits   bool                 `json:"waits,omitempty"`
+	Watched map[workload.ID]bool `json:"watched,omitempty"`
+}
+
+func (v *View) attend() ConcernAttention {
+	return ConcernAttention{
+		Divided: v.Divided,
+		Waits:   (v.Settings.Share.MaxWait > 0 && v.Sharing.On) || v.Settings.Policy.Caches == plan.CachesPlace,
+		Watched: v.Sharing.Watched,
+	}
+}
+
+// Workers returns the processes of a workload that each have GPUs of one node open.
+func (v *View) Workers(id workload.ID) []place.Worker {
+	return scene.WorkersOf(v.Snapshot.Host, v.Links[id])
+}
