@@ -155,6 +155,13 @@ func (s *State) orderConcerns(r *Request) bool {
 	return true
 }
 
+// holdConcerns tells concerns what is held from now on.
+func (s *State) holdConcerns(which Which) {
+	if which.Has(share.SchedulerID) {
+		s.scheduler().Hold(s.scene(true))
+	}
+}
+
 // answered puts the answer of a concern into a reply.
 func answered(r *Reply, answer any) {
 	if upgraded, ok := answer.(*Upgraded); ok {

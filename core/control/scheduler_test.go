@@ -349,6 +349,23 @@ func TestSchedulerUpgradeEnds(t *testing.T) {
 	}
 }
 
+// TestSchedulerUpgradeUndone: who asked for a swap is answered when everything is undone, also when the scheduler
+// cannot be restored and no scan succeeds any more.
+func TestSchedulerUpgradeUndone(t *testing.T) {
+	f := kernelled(t)
+	f.scans(4)
+	f.s.Scheduler.Ask = 77
+	f.s.out = &Output{}
+	f.s.undo(1, Which{All: true}, workload.Lineage{})
+	if f.s.Scheduler.Ask != 0 {
+		t.Error("it still waits")
+	}
+	k := slices.IndexFunc(f.s.out.Replies, func(r Reply) bool { return r.ID == 77 })
+	if k < 0 || f.s.out.Replies[k].Failed == nil || !strings.Contains(f.s.out.Replies[k].Failed.Text, "Undone by the user") {
+		t.Errorf("%+v", f.s.out.Replies)
+	}
+}
+
 // TestSchedulerUpgradeRefused: what cannot be loaded does not take the place of what runs; with
 // none there is nothing to upgrade.
 func TestSchedulerUpgradeRefused(t *testing.T) {

@@ -27,6 +27,7 @@ func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 	}
 	if !which.Stop && which.Only == "" {
 		s.hold(which)
+		s.holdConcerns(which)
 	}
 	s.Undo(id, which, s.runEntries(which))
 }

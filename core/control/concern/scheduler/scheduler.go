@@ -124,6 +124,21 @@ func (b Bound) Upgrade(sc *concern.Scene, id uint64, order Order, dry bool) {
 	t.upgrade(id, order, dry)
 }
 
+// Hold takes up that the scheduler is undone and held: a swap that somebody waits for does not come.
+func (b Bound) Hold(sc *concern.Scene) {
+	t := &turn{b.Concern, sc, b.Batch}
+	t.refuse()
+}
+
+// refuse answers the user who waits for a swap that does not come.
+func (t *turn) refuse() {
+	k := &t.Scheduler
+	if k.Ask != 0 {
+		t.Reply(k.Ask, concern.Refuse(work.Failed, words.SchedulerNotRunning, t.notRunning()), nil)
+		k.Ask = 0
+	}
+}
+
 // version returns whether a scheduler is to be in the kernel, and which.
 func (t *turn) version() []concern.Desire {
 	k := &t.Scheduler
@@ -412,10 +427,7 @@ func (t *turn) unloaded() {
 	k.Untiered = nil
 	k.Drop = false
 	t.keep(k.Stopped())
-	if k.Ask != 0 { // no scan asks after it any more: who waits for a swap gets the answer now
-		t.Reply(k.Ask, concern.Refuse(work.Failed, words.SchedulerNotRunning, t.notRunning()), nil)
-		k.Ask = 0
-	}
+	t.refuse() // no scan asks after it any more
 }
 
 // notRunning is why no scheduler for batch work is loaded.
