@@ -3,7 +3,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -147,6 +146,9 @@ func (t *T) warmUnderLoad(servers []databaseServer, d time.Duration) {
 	}
 }
 
+// workerSpace is what workers map below what they have from the first process, for as long as a request takes.
+const workerSpace = 8 << 20
+
 // mappedBy is where the first process of a service has mapped memory, or all of its processes: those are
 // copies of the first one, which map more below what they have from it.
 func (t *T) mappedBy(s databaseServer) (from, to uint64) {
@@ -156,20 +158,16 @@ func (t *T) mappedBy(s databaseServer) (from, to uint64) {
 	if s.workers {
 		pids = t.pidsOf(s.name)
 	}
-	var problems []error
 	for _, pid := range pids {
 		start, end, err := mappedBy(pid)
-		if err != nil { // the first process of nginx has little, and that in its heap
-			problems = append(problems, err)
-			continue
-		}
+		t.Do(err)
 		if from == 0 {
 			from = start
 		}
 		from, to = min(from, start), max(to, end)
 	}
-	if from == 0 {
-		t.Fatalf("%s: %v", s.name, errors.Join(problems...))
+	if s.workers {
+		from -= workerSpace
 	}
 	return from, to
 }
