@@ -97,7 +97,7 @@ type serial struct {
 // domainOf describes the guest of an instance, in a home.
 func domainOf(in *instance, h home, kernel, initrd, init, console string) ([]byte, error) {
 	d := domain{Type: "kvm", Name: in.name, Memory: memory{"MiB", in.ask.memory}, VCPU: vcpu{"static", in.ask.cpus}, CPU: cpuMode{"host-passthrough"}, End: "destroy", Reboot: "destroy"}
-	d.OS = bootOS{"hvm", kernel, initrd, "root=host rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=1048576 ro console=ttyS0 quiet panic=-1 init=" + init}
+	d.OS = bootOS{"hvm", kernel, initrd, "root=host rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=1048576 ro console=ttyS0 quiet panic=-1 noresume init=" + init}
 	d.Share.Type, d.Share.Access, d.Share.Source.Dir, d.Share.Target.Dir = "mount", "passthrough", "/", "host"
 	d.Serial.Type, d.Serial.Source.Path = "file", console
 	cpus := h.CPUs.Slice()
@@ -131,7 +131,7 @@ sh %s
 echo "homenode-seeds ended with status $?"
 sync
 echo o >/proc/sysrq-trigger
-sleep 60
+while :; do :; done # no program can be read any more, and a first process that ends is a panic of the kernel
 `, script)
 }
 

@@ -146,6 +146,9 @@ func (t *T) warmUnderLoad(servers []databaseServer, d time.Duration) {
 	}
 }
 
+// workerSpace is what workers map below what they have from the first process, for as long as a request takes.
+const workerSpace = 8 << 20
+
 // mappedBy is where the first process of a service has mapped memory, or all of its processes: those are
 // copies of the first one, which map more below what they have from it.
 func (t *T) mappedBy(s databaseServer) (from, to uint64) {
@@ -162,6 +165,9 @@ func (t *T) mappedBy(s databaseServer) (from, to uint64) {
 			from = start
 		}
 		from, to = min(from, start), max(to, end)
+	}
+	if s.workers {
+		from -= workerSpace
 	}
 	return from, to
 }

@@ -154,6 +154,8 @@ http {
 	access_log off;
 	sendfile off;
 	output_buffers 2 128k;
+	limit_req_zone $binary_remote_addr zone=clients:4m rate=10000r/s;
+	limit_req zone=clients burst=1000;
 	gzip on;
 	gzip_comp_level 1;
 	client_body_temp_path /tmp/nginx/body;
