@@ -288,12 +288,7 @@ func (l *lab) stop(all []*instance) error {
 	if l.daemon != nil {
 		keep = l.daemon.cmd.Process.Pid
 	}
-	for _, pid := range marked(l.state.Run, l.state.Dir) {
-		if pid != keep {
-			syscall.Kill(pid, syscall.SIGKILL)
-		}
-	}
-	return nil
+	return killMarked(l.state.Run, l.state.Dir, keep)
 }
 
 // pids is an instance's process and all below it.

@@ -264,7 +264,7 @@ func TestDoReturns(t *testing.T) {
 	if len(marked(l.state.Run, l.state.Dir)) == 0 {
 		t.Error("it waited for the child")
 	}
-	if err := killMarked(l.state.Run, l.state.Dir); err != nil {
+	if err := killMarked(l.state.Run, l.state.Dir, 0); err != nil {
 		t.Error(err)
 	}
 	restored(t, l)
@@ -344,7 +344,7 @@ func TestPlacedLate(t *testing.T) {
 	if err := l.settle(t.Context(), ruleOf("taskset"), []*instance{gone}); err == nil || !strings.Contains(err.Error(), "gone was not placed") {
 		t.Error(err)
 	}
-	if err := killMarked(l.state.Run, l.state.Dir); err != nil {
+	if err := killMarked(l.state.Run, l.state.Dir, 0); err != nil {
 		t.Error(err)
 	}
 	restored(t, l)

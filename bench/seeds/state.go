@@ -151,7 +151,7 @@ func readSetting(path string) (string, error) {
 func (s *state) restore() error {
 	var problems []error
 	s.removeMachines()
-	problems = append(problems, killMarked(s.Run, s.Dir))
+	problems = append(problems, killMarked(s.Run, s.Dir, 0))
 	if slices.Contains(s.In, Pod) {
 		problems = append(problems, unmountPodRoot())
 	}
@@ -253,10 +253,11 @@ func (s *state) removeMachines() {
 }
 
 // killMarked kills all processes of a run: by their environment, or, of those that write over it
-// (PostgreSQL), by the run's folder in their command line. It waits until they are gone.
-func killMarked(run, dir string) error {
+// (PostgreSQL), by the run's folder in their command line. It waits until they are gone. The process keep goes on; 0 is
+// none.
+func killMarked(run, dir string, keep int) error {
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
-		pids := marked(run, dir)
+		pids := slices.DeleteFunc(marked(run, dir), func(pid int) bool { return pid == keep })
 		if len(pids) == 0 {
 			return nil
 		}

@@ -188,6 +188,14 @@ func (c SavedConcerns) afterBoot(values map[string]any) SavedConcerns {
 
 func (s *State) showConcerns() view.ConcernViews {
 	v := view.ConcernViews{Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Devices: s.Devices, WorkersBefore: maps.Clone(s.gpusConcern.Before)}
+	for id := range s.CacheCalm {
+		for _, part := range s.Observed(id) {
+			if v.Cached == nil {
+				v.Cached = map[workload.ID]bool{}
+			}
+			v.Cached[part] = true
+		}
+	}
 	for _, e := range threads.Divided(&s.Journal) {
 		for _, part := range s.Observed(e.Workload) {
 			if v.Divided == nil {

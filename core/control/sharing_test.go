@@ -458,8 +458,11 @@ func TestFirstUseIsNoDip(t *testing.T) {
 	f.use(0.5, 2)
 	f.scans(20)
 	before := f.s.View().Sharing.Nodes[0]
+	if before.Online < 0.4 || before.Online > 0.6 {
+		t.Errorf("%.2f CPUs are busy with online work, want 0.5", before.Online)
+	}
 	web := f.works["/web"]
-	web.obs.Window, web.obs.CPUUse = 0, 7
+	web.obs.FirstSeen, web.obs.CPUUse = true, 7
 	f.scans(1)
 	now := f.s.View().Sharing.Nodes[0]
 	if now.CPUs < before.CPUs {

@@ -89,6 +89,7 @@ type Observation struct {
 	Window    time.Duration // 0 on the first look
 	CPUTime   time.Duration // total since start, user and system
 	CPUUse    float64       // CPUs kept busy over the window; the lifetime mean on the first look
+	FirstSeen bool          `json:",omitempty"` // CPUUse is a lifetime mean: no scan before saw it
 	RanOn     []NodeShare   // where the CPU time was spent, rising by node; sums to 1 unless empty
 	RanOnFrom Source
 	// Waited is the share of the last ten seconds, 0 to 1, in which some task of it waited for
@@ -250,7 +251,7 @@ func (o *Observation) Same(p *Observation) bool {
 		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
 		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.Lower.Equal(p.Lower) &&
 		o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
-		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.Owner == p.Owner && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered && o.Unasked == p.Unasked &&
+		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.Owner == p.Owner && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered && o.Unasked == p.Unasked && o.FirstSeen == p.FirstSeen &&
 		o.UnevenCPUs == p.UnevenCPUs && o.UnevenMems == p.UnevenMems && o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal &&
 		sameThreads(o.PerThread, p.PerThread) && sameProcesses(o.PerProcess, p.PerProcess) && (o.VCPUSets == nil) == (p.VCPUSets == nil) && slices.EqualFunc(o.VCPUSets, p.VCPUSets, topology.CPUSet.Equal)
 }

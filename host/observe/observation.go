@@ -106,5 +106,6 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 			obs.Cgroup = w.root.cgroup
 		}
 	}
+	obs.FirstSeen = obs.Window == 0
 	return obs, mem.held
 }

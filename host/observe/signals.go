@@ -3,6 +3,7 @@ package observe
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"syscall"
 	"time"
@@ -28,12 +29,13 @@ const (
 
 // signals is the state of the signals that tell whether somebody important is hurt.
 type signals struct {
-	psi     bool   // a cgroup's cpu.pressure could be read in this look
-	whyPSI  string // not
-	delayed int    // workloads whose waits are read thread by thread
-	nothing bool   // the kernel keeps no run queue waits
-	watched map[workload.ID]bool
-	before  bool // somebody was watched in the last look
+	psi     bool                 // a cgroup's cpu.pressure could be read in this look
+	whyPSI  string               // not
+	delayed int                  // workloads whose waits are read thread by thread
+	nothing bool                 // the kernel keeps no run queue waits
+	watched map[workload.ID]bool // whose waits are read
+	cycled  map[workload.ID]bool // of these, whose cycles are counted
+	before  bool                 // somebody was watched in the last look
 
 	tried, usable bool // cycles
 	why           string
@@ -62,9 +64,15 @@ func (s *signals) begin(with *control.Attention) {
 	s.psi = false
 	s.whyPSI = ""
 	s.before = len(s.watched) > 0
-	s.watched = nil
+	s.watched, s.cycled = nil, nil
 	if with.Waits {
-		s.watched = with.Watched
+		s.watched, s.cycled = with.Watched, with.Watched
+		if len(with.Cached) > 0 {
+			s.watched = maps.Clone(with.Cached)
+			for id, watched := range with.Watched {
+				s.watched[id] = s.watched[id] || watched
+			}
+		}
 	}
 }
 
@@ -92,7 +100,11 @@ func (o *Observer) readSignals(reported []*work) {
 				budget -= o.readDelays(w)
 			}
 		}
-		o.readCycles(w)
+		if s.cycled[w.id] {
+			o.readCycles(w)
+		} else {
+			o.stopCycles(w)
+		}
 	}
 }
 

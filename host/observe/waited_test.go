@@ -4,6 +4,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -30,5 +31,19 @@ func TestWaited(t *testing.T) {
 	l = &leaf{path: "/c", dir: "a", waited: 0.5, waitedFrom: workload.PSI}
 	if o.waited(l, nil); l.waited != 0 || l.waitedFrom != "" {
 		t.Errorf("not watched: %v", l.waited)
+	}
+}
+
+// TestCachedWaits: the waits of work that caches may hold are read, and its cycles are not counted.
+func TestCachedWaits(t *testing.T) {
+	var s signals
+	s.begin(&control.Attention{ConcernAttention: control.ConcernAttention{Waits: true,
+		Cached: map[workload.ID]bool{"/a": true}, Watched: map[workload.ID]bool{"/b": true}}})
+	if !s.watched["/a"] || !s.watched["/b"] || s.cycled["/a"] || !s.cycled["/b"] {
+		t.Errorf("waits of %v, cycles of %v", s.watched, s.cycled)
+	}
+	s.begin(&control.Attention{ConcernAttention: control.ConcernAttention{Cached: map[workload.ID]bool{"/a": true}}})
+	if len(s.watched) > 0 {
+		t.Errorf("waits of %v are read where nobody asks", s.watched)
 	}
 }

@@ -50,6 +50,7 @@ func addUse(o, p *workload.Observation) {
 	o.Executed.Cycles += p.Executed.Cycles
 	o.Executed.Instructions += p.Executed.Instructions
 	o.Window = max(o.Window, p.Window)
+	o.FirstSeen = o.FirstSeen || p.FirstSeen
 }
 
 // addMemory adds the memory of another part.

@@ -57,13 +57,13 @@ func RuleOf(rules []workload.Rule, o *workload.Observation) *workload.Rule {
 	return nil
 }
 
-// Names reports whether a rule makes a cgroup batch work, or gives it another tier than normal: it
-// then counts however small it is.
+// Names reports whether a rule makes a cgroup batch work, or gives it another tier than normal or a latency goal:
+// it then counts however small it is.
 func Names(rules []workload.Rule, cgroup, name string) bool {
 	r := RuleOf(rules, &workload.Observation{ID: workload.ID(cgroup), Name: name})
 	if r == nil {
 		return false
 	}
 	tiered := r.Tier != "" && r.Tier != workload.Normal
-	return r.Class == workload.Batch || tiered
+	return r.Class == workload.Batch || tiered || len(r.Goals) > 0
 }

@@ -36,7 +36,7 @@ func TestMatches(t *testing.T) {
 }
 
 // TestNames: a cgroup counts however small it is when the first rule that fits makes it batch work, or
-// gives it a tier other than normal.
+// gives it a tier other than normal or a latency goal.
 func TestNames(t *testing.T) {
 	rules := []workload.Rule{
 		{Match: "/system.slice/web*", Tier: workload.OnlineStrict},
@@ -44,6 +44,7 @@ func TestNames(t *testing.T) {
 		{Match: "cache", Tier: workload.Normal},
 		{Match: "/system.slice/*", Class: workload.Dedicated},
 		{Match: "mail", Tier: workload.Online},
+		{Match: "search", Goals: []workload.Goal{{Metric: "p99"}}},
 	}
 	for _, c := range []struct {
 		cgroup, name string
@@ -54,6 +55,7 @@ func TestNames(t *testing.T) {
 		{"/system.slice/cache.service", "cache", false},
 		{"/system.slice/mail.service", "mail", false}, // an earlier rule fits
 		{"/mail", "mail", true},
+		{"/search", "search", true},
 		{"/other", "other", false},
 	} {
 		if got := Names(rules, c.cgroup, c.name); got != c.want {

@@ -24,6 +24,7 @@ func takePart(all []workload.Observation, part *workload.Part) workload.Observat
 		Processes:   whole.Processes,
 		Threads:     part.VCPUs.Len(),
 		Window:      whole.Window,
+		FirstSeen:   whole.FirstSeen,
 		Waited:      whole.Waited,
 		WaitedFrom:  whole.WaitedFrom,
 		Throttled:   whole.Throttled,

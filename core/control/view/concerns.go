@@ -22,6 +22,8 @@ type ConcernViews struct {
 	Divided map[workload.ID][]topology.CPUSet
 	// WorkersBefore is what was measured of workloads before their workers were given the nodes of their GPUs.
 	WorkersBefore map[workload.ID]gpus.Measure
+	// Cached is the shared work that last-level caches may hold, by what the observer calls it.
+	Cached map[workload.ID]bool
 }
 
 // ConcernAttention is the part of an Attention that concerns ask for.
@@ -32,14 +34,20 @@ type ConcernAttention struct {
 	// workloads that batch work must not hurt: more is read of them, and their cycles are counted.
 	Waits   bool                 `json:"waits,omitempty"`
 	Watched map[workload.ID]bool `json:"watched,omitempty"`
+	// Cached is the shared work that last-level caches may hold: its waits are read too, its cycles are not.
+	Cached map[workload.ID]bool `json:"cached,omitempty"`
 }
 
 func (v *View) attend() ConcernAttention {
-	return ConcernAttention{
+	out := ConcernAttention{
 		Divided: v.Divided,
-		Waits:   (v.Settings.Share.MaxWait > 0 && v.Sharing.On) || v.Settings.Policy.Caches == plan.CachesPlace,
+		Waits:   v.Settings.Share.MaxWait > 0 && v.Sharing.On,
 		Watched: v.Sharing.Watched,
 	}
+	if v.Settings.Policy.Caches == plan.CachesPlace {
+		out.Waits, out.Cached = true, v.Cached
+	}
+	return out
 }
 
 // Workers returns the processes of a workload that each have GPUs of one node open.

@@ -27,6 +27,9 @@ const (
 	// waitsFrom is the share of its time in which work waits for a CPU before it is widened: tasks of
 	// unconfined work on a machine at rest show below one percent (PSI).
 	waitsFrom = 0.05
+	// usualShare is the part that the newest scan has in what is usual: at a scan every 2 s the mean of
+	// about half a minute.
+	usualShare = 0.07
 	// idleFrom is the CPUs that must idle elsewhere on the node for widening to help.
 	idleFrom = 0.5
 	// headroom is the room beyond its peak that work has in its caches.
@@ -39,6 +42,7 @@ const (
 type Calm struct {
 	Since   time.Time         // since when it has not waited
 	Peak    float64           // CPUs that it kept busy at most, fading
+	Usual   float64           `json:",omitzero"`  // share of its time that it waits with all of its node to run on, the mean of late
 	Widened []time.Time       `json:",omitempty"` // when it was widened, in the last hour
 	Would   topology.CacheSet `json:",omitzero"`  // where it would be kept, in mode report
 	Home    topology.NodeSet  `json:",omitzero"`  // that this is about
@@ -226,23 +230,27 @@ func (t *turn) calm(x *place.Subject, p *workload.Placement) *Calm {
 	}
 	c.Peak = max(o.CPUUse, c.Peak*fades)
 	old := func(at time.Time) bool { return t.Began.Sub(at) > remembered }
+	if p.Caches.Empty() && o.WaitedFrom != "" {
+		c.Usual += usualShare * (o.Waited - c.Usual)
+	}
 	c.Widened = slices.DeleteFunc(slices.Clone(c.Widened), old)
 	return c
 }
 
-// waits reports whether work gets less CPU time than it wants in so many CPUs.
-func waits(o *workload.Observation, cpus int) bool {
+// waits reports whether work gets less CPU time than it wants in so many CPUs: it fills them, or it waits longer
+// than is usual for it with all of its node to run on. What it waits there no other CPUs would spare it.
+func (c *Calm) waits(o *workload.Observation, cpus int) bool {
 	if o.CPUUse >= place.Fills*float64(cpus) {
 		return true
 	}
-	return o.WaitedFrom != "" && o.Waited >= waitsFrom
+	return o.WaitedFrom != "" && o.Waited >= c.Usual+waitsFrom
 }
 
 // widen lets work that waits in its caches use all of its node, where CPUs idle there.
 func (t *turn) widen(x *kept) {
 	o := &x.Observation
 	if x.now.Empty() {
-		if waits(o, x.node.open(x.now)) {
+		if x.calm.waits(o, x.node.open(x.now)) {
 			x.calm.Since = t.Began
 		}
 		return
@@ -254,7 +262,7 @@ func (t *turn) widen(x *kept) {
 	}
 	cpus := x.node.open(x.now)
 	idle := x.node.idle(x.now)
-	if cpus >= x.home.VCPUs && !waits(o, cpus) {
+	if cpus >= x.home.VCPUs && !x.calm.waits(o, cpus) {
 		x.why = words.Because(words.CacheKept, x.now, cpus)
 		return
 	}

@@ -248,3 +248,20 @@ func TestKernelKeepsProcesses(t *testing.T) {
 		})
 	}
 }
+
+// TestUsualWaits: what work waits with all of its node to run on is no reason to give it more CPUs; what it waits
+// beyond that in its caches is.
+func TestUsualWaits(t *testing.T) {
+	h := on(t, plan.CachesPlace, 4)
+	h.uses(0, 1, 0.2)
+	for range 60 {
+		h.scan(time.Second)
+	}
+	h.scan(calmFor)
+	h.in(0, "0")
+	h.uses(0, 1, 0.22)
+	code(t, h.scan(time.Second), "a", words.CacheKept)
+	h.uses(0, 1, 0.3)
+	code(t, h.scan(time.Second), "a", words.CacheWidened)
+	h.in(0, "")
+}

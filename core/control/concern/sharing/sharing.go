@@ -362,7 +362,7 @@ func (t *turn) input() share.Input {
 				continue
 			}
 			use := o.CPUUse * r.Share
-			if o.Window == 0 && !batch {
+			if o.FirstSeen && !batch {
 				// First seen: its use is a mean over its life, which says nothing about now where its cgroup
 				// is older than its processes. What it uses now is in System.
 				use = 0
