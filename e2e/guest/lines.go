@@ -67,7 +67,17 @@ type exchanging struct {
 	exchange
 	slot  int
 	group group
-	ws    []*walker
+	w     *walker // the first process, whose children the others are
+}
+
+// pidsIn reads the processes of a workload.
+func (t *T) pidsIn(x *exchanging) (pids []int) {
+	for _, f := range strings.Fields(readText(x.group.file("cgroup.procs"))) {
+		if pid, err := strconv.Atoi(f); err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
 }
 
 // cachesLines counts the lines that work takes from other caches, under the kernel alone and under homenode,
@@ -131,29 +141,31 @@ func (t *T) startExchanges(work []exchange, random *rand.Rand) []*exchanging {
 	for _, i := range random.Perm(len(work)) {
 		x := &exchanging{exchange: work[i], slot: i, group: t.newGroup(cgroupRoot, work[i].name)}
 		file := filepath.Join(os.TempDir(), x.name)
-		for k, threads := range x.threads {
-			w := &walker{group: x.group, walkerSpec: walkerSpec{name: fmt.Sprintf("%s-%d", x.name, k), slot: i, mib: 1, threads: threads,
-				place: "local", whole: true, sleep: x.rest, share: file, spell: x.spell}}
-			t.Do(w.start())
-			t.Defer(w.kill)
-			x.ws = append(x.ws, w)
+		var with []string
+		for _, threads := range x.threads[1:] {
+			with = append(with, strconv.Itoa(threads))
 		}
+		w := &walker{group: x.group, walkerSpec: walkerSpec{name: x.name, slot: i, mib: 1, threads: x.threads[0], with: strings.Join(with, ","),
+			place: "local", whole: true, sleep: x.rest, share: file, spell: x.spell}}
+		t.Do(w.start())
+		t.Defer(w.kill)
+		x.w = w
 		all[i] = x
 		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
 	}
 	for _, x := range all {
-		for _, w := range x.ws {
-			t.expect(w, "ready")
-		}
+		t.expect(x.w, "ready")
 	}
 	return all
 }
 
 func (t *T) endExchanges(all []*exchanging) {
 	for _, x := range all {
-		for _, w := range x.ws {
-			w.kill()
-		}
+		x.w.kill()
+		t.Until(10*time.Second, x.name+" has ended", func() (bool, string) {
+			pids := t.pidsIn(x)
+			return len(pids) == 0, fmt.Sprint("processes ", pids)
+		})
 		t.Do(os.Remove(string(x.group)))
 		os.Remove(filepath.Join(os.TempDir(), x.name))
 	}
@@ -172,9 +184,9 @@ func (t *T) watch(all []*exchanging, d time.Duration) map[string]watched {
 	out := map[string]watched{}
 	threads := map[*exchanging][]string{} // folders in /proc
 	for _, x := range all {
-		for _, w := range x.ws {
-			for _, tid := range threadsOf(w.pid) {
-				threads[x] = append(threads[x], fmt.Sprintf("/proc/%d/task/%d/", w.pid, tid))
+		for _, pid := range t.pidsIn(x) {
+			for _, tid := range threadsOf(pid) {
+				threads[x] = append(threads[x], fmt.Sprintf("/proc/%d/task/%d/", pid, tid))
 			}
 		}
 	}
@@ -278,8 +290,8 @@ func (t *T) cpusOfAll(all []*exchanging) string {
 	var parts []string
 	for _, x := range all {
 		var may set
-		for _, w := range x.ws {
-			may |= t.affinities(w.pid)
+		for _, pid := range t.pidsIn(x) {
+			may |= t.affinities(pid)
 		}
 		parts = append(parts, x.name+" "+may.String())
 	}

@@ -36,6 +36,7 @@ type walkerSpec struct {
 	sleep   string // length of a rest; "" is the walker's own
 	spell   string // with whole: CPU time between two rests
 	share   string // the file that is its buffer, with other walkers
+	with    string // threads of each of its children
 	netns   bool   // in a network namespace of its own
 	// terminal: it has no cgroup of its own, and is the shell of this terminal.
 	terminal *os.File
@@ -93,6 +94,9 @@ func (w walkerSpec) args() []string {
 	}
 	if w.spell != "" {
 		args = append(args, "--spell", w.spell)
+	}
+	if w.with != "" {
+		args = append(args, "--with", w.with)
 	}
 	if w.share != "" {
 		args = append(args, "--share", w.share)

@@ -296,7 +296,7 @@ func (g *guest) readWire(r io.Reader, start time.Time, tally *tally, cancel cont
 			g.report.log(l.Rest)
 		case "TABLE":
 			g.report.row(g.shape, l.Rest)
-		case "MARK", "SCENE", "WALKER", "HOME", "CASE", "SCRAPE":
+		case "MARK", "SCENE", "WALKER", "HOME", "CASE", "LINES", "SCRAPE":
 			if err := tally.told(l); err != nil {
 				g.report.log(err.Error())
 			}

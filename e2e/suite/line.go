@@ -33,7 +33,7 @@ type Line struct {
 func ParseLine(s string) (Line, bool) {
 	kind, rest, _ := strings.Cut(strings.TrimRight(s, "\r\n"), " ")
 	switch kind {
-	case "START", "TEST", "LOG", "MARK", "SCENE", "WALKER", "HOME", "TABLE", "CASE", "SCRAPE", "UP", "END":
+	case "START", "TEST", "LOG", "MARK", "SCENE", "WALKER", "HOME", "TABLE", "CASE", "LINES", "SCRAPE", "UP", "END":
 		return Line{kind, rest}, true
 	}
 	return Line{}, false

@@ -2,7 +2,7 @@
 // walk over a buffer of memory.
 //
 //	walker --slot N --mib M --threads T --place interleave|bind:NODE|local
-//	       [--static] [--unbind] [--huge] [--whole [--hot N | --spell DURATION]] [--share FILE] [--wait]
+//	       [--static] [--unbind] [--huge] [--whole [--hot N | --spell DURATION]] [--share FILE] [--with THREADS,..] [--wait]
 //	       [--burst PAGES] [--sleep DURATION]
 //
 // The buffer lies at the address of the slot (suite.Base), so that the counting

@@ -26,6 +26,7 @@ type options struct {
 	burst              int
 	sleep              time.Duration
 	share              string
+	with               string
 	spell              time.Duration
 }
 
@@ -43,6 +44,7 @@ func main() {
 	flag.BoolVar(&o.wait, "wait", false, "touch no page of the buffer before the line \"fill\" is read")
 	flag.IntVar(&o.burst, "burst", 512, "pages between two rests")
 	flag.StringVar(&o.share, "share", "", "map this `file` in the place of a buffer of its own: walkers with the same slot and file exchange lines")
+	flag.StringVar(&o.with, "with", "", "start further walkers as children, alike but with these `threads`: 1,1")
 	flag.DurationVar(&o.spell, "spell", 0, "with --whole: CPU time between two rests, in the place of --burst")
 	flag.DurationVar(&o.sleep, "sleep", 10*time.Millisecond, "length of a rest")
 	flag.Parse()
@@ -86,6 +88,11 @@ func run(o options, in io.Reader, out io.Writer) error {
 	}
 	if o.unbind {
 		if err := b.setPolicy(policy{mode: mpolDefault}, false); err != nil {
+			return err
+		}
+	}
+	if o.with != "" {
+		if err := startChildren(strings.Split(o.with, ",")); err != nil {
 			return err
 		}
 	}
