@@ -34,7 +34,7 @@ type signals struct {
 	delayed int                  // workloads whose waits are read thread by thread
 	nothing bool                 // the kernel keeps no run queue waits
 	watched map[workload.ID]bool // whose waits are read
-	cycled  map[workload.ID]bool // of these, whose cycles are counted
+	cycled  map[workload.ID]bool // whose cycles are counted
 	before  bool                 // somebody was watched in the last look
 
 	tried, usable bool // cycles

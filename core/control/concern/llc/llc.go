@@ -42,7 +42,7 @@ const (
 type Calm struct {
 	Since   time.Time         // since when it has not waited
 	Peak    float64           // CPUs that it kept busy at most, fading
-	Usual   float64           `json:",omitzero"`  // share of its time that it waits with all of its node to run on, the mean of late
+	Usual   float64           `json:",omitzero"`  // mean share of its time that it waits with all of its node to run on
 	Widened []time.Time       `json:",omitempty"` // when it was widened, in the last hour
 	Would   topology.CacheSet `json:",omitzero"`  // where it would be kept, in mode report
 	Home    topology.NodeSet  `json:",omitzero"`  // that this is about
