@@ -155,7 +155,7 @@ func (s *State) orderConcerns(r *Request) bool {
 	return true
 }
 
-// holdConcerns tells concerns what is held from now on.
+// holdConcerns reports to concerns what is held from now on.
 func (s *State) holdConcerns(which Which) {
 	if which.Has(share.SchedulerID) {
 		s.scheduler().Hold(s.scene(true))
@@ -187,14 +187,12 @@ func (c SavedConcerns) afterBoot(values map[string]any) SavedConcerns {
 }
 
 func (s *State) showConcerns() view.ConcernViews {
-	v := view.ConcernViews{Sharing: s.sharingConcern.Now(), Scheduler: s.Scheduler, Devices: s.Devices, WorkersBefore: maps.Clone(s.gpusConcern.Before)}
-	for id := range s.CacheCalm {
-		for _, part := range s.Observed(id) {
-			if v.Cached == nil {
-				v.Cached = map[workload.ID]bool{}
-			}
-			v.Cached[part] = true
-		}
+	v := view.ConcernViews{
+		Sharing:       s.sharingConcern.Now(),
+		Scheduler:     s.Scheduler,
+		Devices:       s.Devices,
+		WorkersBefore: maps.Clone(s.gpusConcern.Before),
+		Cached:        s.Cached,
 	}
 	for _, e := range threads.Divided(&s.Journal) {
 		for _, part := range s.Observed(e.Workload) {

@@ -3,7 +3,6 @@ package observe
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"syscall"
 	"time"
@@ -33,9 +32,9 @@ type signals struct {
 	whyPSI  string               // not
 	delayed int                  // workloads whose waits are read thread by thread
 	nothing bool                 // the kernel keeps no run queue waits
-	watched map[workload.ID]bool // whose waits are read
-	cycled  map[workload.ID]bool // whose cycles are counted
-	before  bool                 // somebody was watched in the last look
+	watched map[workload.ID]bool // whose waits are read and whose cycles are counted
+	cached  map[workload.ID]bool // whose waits alone are read
+	before  bool                 // the waits of some workload were read in the last look
 
 	tried, usable bool // cycles
 	why           string
@@ -63,18 +62,18 @@ type signal struct {
 func (s *signals) begin(with *control.Attention) {
 	s.psi = false
 	s.whyPSI = ""
-	s.before = len(s.watched) > 0
-	s.watched, s.cycled = nil, nil
+	s.before = !s.none()
+	s.watched, s.cached = nil, nil
 	if with.Waits {
-		s.watched, s.cycled = with.Watched, with.Watched
-		if len(with.Cached) > 0 {
-			s.watched = maps.Clone(with.Cached)
-			for id, watched := range with.Watched {
-				s.watched[id] = s.watched[id] || watched
-			}
-		}
+		s.watched, s.cached = with.Watched, with.Cached
 	}
 }
+
+// waits reports whether the waits of a workload are read.
+func (s *signals) waits(id workload.ID) bool { return s.watched[id] || s.cached[id] }
+
+// none reports whether no waits are read.
+func (s *signals) none() bool { return len(s.watched)+len(s.cached) == 0 }
 
 // readSignals reads of the watched workloads what nothing else has told.
 func (o *Observer) readSignals(reported []*work) {
@@ -82,14 +81,14 @@ func (o *Observer) readSignals(reported []*work) {
 	s.delayed = 0
 	s.counted = 0
 	s.left = 0
-	if len(s.watched) == 0 && !s.before {
+	if s.none() && !s.before {
 		return
 	}
 	budget := delayThreads
 	due := slices.Clone(reported)
 	slices.SortStableFunc(due, func(a, b *work) int { return a.signal.delaysAt.Compare(b.signal.delaysAt) })
 	for _, w := range due {
-		if !s.watched[w.id] {
+		if !s.waits(w.id) {
 			o.stopCycles(w)
 			w.signal = signal{}
 			continue
@@ -100,7 +99,7 @@ func (o *Observer) readSignals(reported []*work) {
 				budget -= o.readDelays(w)
 			}
 		}
-		if s.cycled[w.id] {
+		if s.watched[w.id] {
 			o.readCycles(w)
 		} else {
 			o.stopCycles(w)
@@ -250,7 +249,7 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 		why = whyThrottled
 	case s.psi:
 		whyPSI = ""
-	case len(s.watched) == 0:
+	case s.none():
 		whyPSI = nobody
 	}
 	switch {

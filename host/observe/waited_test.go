@@ -39,11 +39,11 @@ func TestCachedWaits(t *testing.T) {
 	var s signals
 	s.begin(&control.Attention{ConcernAttention: control.ConcernAttention{Waits: true,
 		Cached: map[workload.ID]bool{"/a": true}, Watched: map[workload.ID]bool{"/b": true}}})
-	if !s.watched["/a"] || !s.watched["/b"] || s.cycled["/a"] || !s.cycled["/b"] {
-		t.Errorf("waits of %v, cycles of %v", s.watched, s.cycled)
+	if !s.waits("/a") || !s.waits("/b") || s.watched["/a"] || !s.watched["/b"] {
+		t.Errorf("waits alone of %v, cycles of %v", s.cached, s.watched)
 	}
 	s.begin(&control.Attention{ConcernAttention: control.ConcernAttention{Cached: map[workload.ID]bool{"/a": true}}})
-	if len(s.watched) > 0 {
-		t.Errorf("waits of %v are read where nobody asks", s.watched)
+	if !s.none() || s.waits("/a") {
+		t.Errorf("waits of %v are read where nobody asks", s.cached)
 	}
 }

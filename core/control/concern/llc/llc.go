@@ -51,6 +51,9 @@ type Calm struct {
 // Concern remembers how calm work is.
 type Concern struct {
 	CacheCalm map[workload.ID]*Calm
+	// Cached is the shared work that caches may hold, by what the observer calls it; nil in other modes than place.
+	// Each scan makes another one.
+	Cached map[workload.ID]bool `json:",omitempty"`
 }
 
 // Bound is the concern with the configuration.
@@ -102,6 +105,7 @@ func (b Bound) Decide(sc *concern.Scene) concern.Desired {
 	if b.Mode == plan.CachesOff || sc.Between {
 		return t.out
 	}
+	b.Cached = nil
 	if !t.findNodes() {
 		b.CacheCalm = nil
 		return t.out
@@ -126,7 +130,21 @@ func (b Bound) Decide(sc *concern.Scene) concern.Desired {
 	for _, x := range mine {
 		t.give(x)
 	}
+	if b.Mode == plan.CachesPlace {
+		b.Cached = t.cached()
+	}
 	return t.out
+}
+
+// cached returns what the observer calls the work that caches may hold.
+func (t *turn) cached() map[workload.ID]bool {
+	all := make(map[workload.ID]bool, len(t.CacheCalm))
+	for id := range t.CacheCalm {
+		for _, part := range t.Observed(id) {
+			all[part] = true
+		}
+	}
+	return all
 }
 
 // kept is one workload that may be kept in caches.

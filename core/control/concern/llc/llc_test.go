@@ -22,10 +22,11 @@ type host struct {
 	scene   *concern.Scene
 }
 
-// loop answers that nothing is held.
+// loop answers that nothing is held, and that the observer has the names that homenode has.
 type loop struct{ concern.Loop }
 
-func (loop) Held(workload.ID) bool { return false }
+func (loop) Held(workload.ID) bool                 { return false }
+func (loop) Observed(id workload.ID) []workload.ID { return []workload.ID{id} }
 
 // on is a host with shared work of so many vCPUs each, on node 0 with four caches of four CPUs.
 func on(t *testing.T, mode plan.CacheMode, vcpus ...int) *host {
@@ -246,6 +247,27 @@ func TestKernelKeepsProcesses(t *testing.T) {
 				h.in(0, "")
 			}
 		})
+	}
+}
+
+// TestCachedInPlace: the waits of shared work are asked for where caches may hold it, and nowhere else; a View keeps
+// those of its scan.
+func TestCachedInPlace(t *testing.T) {
+	for mode, want := range map[plan.CacheMode]int{plan.CachesPlace: 2, plan.CachesReport: 0, plan.CachesOff: 0} {
+		h := on(t, mode, 2, 2)
+		h.scan(time.Second)
+		if n := len(h.concern.Cached); n != want {
+			t.Errorf("%s: waits of %d workloads, want %d", mode, n, want)
+		}
+	}
+	h := on(t, plan.CachesPlace, 2)
+	h.scan(time.Second)
+	kept := h.concern.Cached
+	h.concern.Forget(func(workload.ID) bool { return true })
+	h.scene.Subjects, h.scene.Plan.Placements = nil, nil
+	h.scan(time.Second)
+	if len(kept) != 1 || len(h.concern.Cached) != 0 {
+		t.Errorf("kept %v, now %v", kept, h.concern.Cached)
 	}
 }
 
