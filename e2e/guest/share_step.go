@@ -54,17 +54,7 @@ func (t *T) step(c tollCase, tag int) (late spread, batch float64, why string) {
 	s.online = t.newGroup(cgroupRoot, "online"+strconv.Itoa(tag))
 	s.batch = t.newGroup(cgroupRoot, "batch"+strconv.Itoa(tag))
 	before := len(t.cleanups)
-	if c.hogs > 0 {
-		h := tollProgram("hog", "hog", strconv.Itoa(c.hogs))
-		t.startToll(s.batch, h)
-		t.Defer(func() {
-			h.Process.Kill()
-			h.Wait()
-		})
-	}
-	if c.set != nil {
-		c.set(s)
-	}
+	c.begin(s)
 	if s.why == "" {
 		file := filepath.Join(workFolder, "late")
 		p := tollProgram("step", "step", strconv.Itoa(stepThreads), strconv.FormatInt(int64(stepPeriod), 10),

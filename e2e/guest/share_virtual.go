@@ -109,6 +109,21 @@ const (
 	tollWarm = 25
 )
 
+// begin starts the hogs of a case, and sets what it is about.
+func (c *tollCase) begin(s *tollSetup) {
+	if c.hogs > 0 {
+		h := tollProgram("hog", "hog", strconv.Itoa(c.hogs))
+		s.t.startToll(s.batch, h)
+		s.t.Defer(func() {
+			h.Process.Kill()
+			h.Wait()
+		})
+	}
+	if c.set != nil {
+		c.set(s)
+	}
+}
+
 // toll runs a case: a clock sends a request to a server every 4 ms, count times, while the
 // hogs work. All that again so often, with a new server: on which CPU it begins is chance.
 // The mark says to the plugin which case it was.
@@ -117,17 +132,7 @@ func (t *T) toll(c tollCase, tag uint32, again, count int) toll {
 	before := len(t.cleanups)
 	var x toll
 	var took, ran time.Duration
-	if c.hogs > 0 {
-		h := tollProgram("hog", "hog", strconv.Itoa(c.hogs))
-		t.startToll(s.batch, h)
-		t.Defer(func() {
-			h.Process.Kill()
-			h.Wait()
-		})
-	}
-	if c.set != nil {
-		c.set(s)
-	}
+	c.begin(s)
 	if c.settle > 0 {
 		again, count = 1, again*count
 	}

@@ -72,15 +72,7 @@ func readBottles(r io.Reader) (all []bottled, origins []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	for line := range strings.Lines(string(text)) {
-		if origin, ok := strings.CutPrefix(line, "# "); ok {
-			origins = append(origins, strings.TrimSpace(origin))
-		}
-	}
-	lines := csv.NewReader(bytes.NewReader(text))
-	lines.Comment = '#'
-	lines.FieldsPerRecord = len(bottleColumns)
-	rows, err := lines.ReadAll()
+	rows, origins, err := keptRows(text, len(bottleColumns))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,6 +85,19 @@ func readBottles(r io.Reader) (all []bottled, origins []string, err error) {
 		}
 	}
 	return all, origins, nil
+}
+
+// keptRows returns the rows of kept counts, heads of joined files among them, and their origins: the comments.
+func keptRows(text []byte, columns int) (rows [][]string, origins []string, err error) {
+	for line := range bytes.Lines(text) {
+		if origin, ok := bytes.CutPrefix(line, []byte("# ")); ok {
+			origins = append(origins, string(bytes.TrimSpace(origin)))
+		}
+	}
+	r := csv.NewReader(bytes.NewReader(text))
+	r.Comment, r.FieldsPerRecord = '#', columns
+	rows, err = r.ReadAll()
+	return rows, origins, err
 }
 
 // addRow adds a line to what it belongs to, which is the last or a new one: a pair of nodes that is

@@ -140,17 +140,11 @@ func readLines(files []string) (rows []lineRow, origins []string, err error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		for line := range strings.Lines(string(text)) {
-			if from, ok := strings.CutPrefix(line, "# "); ok {
-				origins = append(origins, strings.TrimSpace(from))
-			}
-		}
-		r := csv.NewReader(strings.NewReader(string(text)))
-		r.Comment, r.FieldsPerRecord = '#', len(lineColumns)
-		all, err := r.ReadAll()
+		all, from, err := keptRows(text, len(lineColumns))
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", name, err)
 		}
+		origins = append(origins, from...)
 		for _, f := range all {
 			if slices.Equal(f, lineColumns) {
 				continue
