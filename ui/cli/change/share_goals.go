@@ -18,21 +18,13 @@ func writeGoals(w io.Writer, p view.Paint, s *api.Sharing, how string) {
 	if s.Busy != nil {
 		busy = fmt.Sprintf("%.0f", 100*min(1, *s.Busy))
 	}
-	by, decides := "by share.target, because no goal can be used", false
-	for i := range s.Goals {
-		decides = decides || s.Goals[i].Limits
-	}
-	if decides {
-		by = "by latency goals"
+	by, tightest := "by share.target, because no goal can be used", ""
+	if g := s.Decides(); g != nil {
+		by, tightest = "by latency goals", fmt.Sprintf("; %s %s", g.ID, g.Text())
 	}
 	most := fmt.Sprintf("%.0f %%%s", 100**s.Use, useRange(s.Nodes))
 	line := fmt.Sprintf("sharing is on: %s %% used, up to %s %s%s%s", busy, most, by, whereGoals(s), how)
-	for i := range s.Goals {
-		if g := &s.Goals[i]; g.Limits {
-			line += fmt.Sprintf("; %s %s", g.ID, g.Text())
-		}
-	}
-	fmt.Fprintf(w, "%s\nnext step: %s\n\n", line, s.Next)
+	fmt.Fprintf(w, "%s%s\nnext step: %s\n\n", line, tightest, s.Next)
 	t := view.NewTable("GOAL OF", "METRIC", ">NOW", ">MOST", ">LEFT", "STATE")
 	for i := range s.Goals {
 		g := &s.Goals[i]

@@ -408,10 +408,8 @@ func sharingLine(s *api.Sharing) string {
 		return s.Rest
 	}
 	line := fmt.Sprintf("batch work may keep %.1f CPUs busy now", cpus)
-	for i := range s.Goals {
-		if g := &s.Goals[i]; g.Limits {
-			line += fmt.Sprintf(" (%s: %s)", g.ID, g.Text())
-		}
+	if g := s.Decides(); g != nil {
+		line += fmt.Sprintf(" (%s: %s)", g.ID, g.Text())
 	}
 	if s.Rest != "" {
 		return line + ". " + s.Rest
