@@ -221,7 +221,7 @@ func (df *Differ) StepEnded(step *plan.Step, f *work.Failure) {
 	}
 }
 
-// Restored tells the concerns of an entry that is out of the journal.
+// Restored reports an entry that is out of the journal to the concerns.
 func (df *Differ) Restored(e *plan.Entry) {
 	for _, c := range df.Concerns() {
 		if r, ok := c.(concern.Restorer); ok {

@@ -11,8 +11,8 @@ import (
 	"github.com/homenode/homenode/core/words"
 )
 
-// Swing is how often it is told at most that a node is short, with nothing to be done, or
-// that it no longer is: demand may Swing about what is short for hours.
+// Swing is the least time between two lines that report a short node without a remedy, or its end: demand may swing
+// around the limit for hours.
 const Swing = 10 * time.Minute
 
 // Balance writes what is done about the load, and when the reason for doing nothing
@@ -42,7 +42,7 @@ func (l *Lines) Balance(h *Host, r *balance.Report) {
 	}
 }
 
-// ManagersChanged tells of managers that came or went.
+// ManagersChanged reports managers that came or went.
 func (l *Lines) ManagersChanged(h *Host, before, now []scene.Manager) {
 	among := func(all []scene.Manager, m scene.Manager) bool {
 		return slices.ContainsFunc(all, func(x scene.Manager) bool { return reflect.DeepEqual(x, m) })

@@ -99,7 +99,7 @@ func (l *Lines) ForgetLeft(sc *scene.Scene, w *work.Work) {
 	})
 }
 
-// Order writes down that somebody asked for something, with the name as first value.
+// Order records an order, with the name of its author as first value.
 func (l *Lines) Order(h *Host, id workload.ID, code words.Code, args ...any) {
 	l.Event(h, plan.Event{Kind: plan.EventOrder, Workload: id}, code, append([]any{h.By.String()}, args...)...)
 }
@@ -113,7 +113,7 @@ func (l *Lines) Once(h *Host, key string, e plan.Event, code words.Code, args ..
 	}
 }
 
-// Over says that what once told of is over.
+// Over forgets a line of Once, so that its next occurrence is news.
 func (l *Lines) Over(key string) { delete(l.Told, key) }
 
 // Forget forgets what was said of workloads that are gone, or that is no longer true.

@@ -36,7 +36,7 @@ func (l *Lines) Scan(h *Host, before, now *Seen, admitted map[workload.ID]scene.
 		if k < len(old) && old[k].Workload == d.Workload {
 			was = &old[k]
 		}
-		_, admitted := admitted[d.Workload] // told of when it was placed
+		_, admitted := admitted[d.Workload] // reported when it was placed
 		if was != nil && sameOutcome(was, d) || was == nil && d.Outcome == plan.Kept && (admitted || before.concerned(d.Workload)) {
 			continue
 		}

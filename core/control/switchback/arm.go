@@ -29,7 +29,7 @@ func (s *Trials) to(h *Host, to trial.Arm) {
 	})
 }
 
-// hold undoes and holds what the trial is about and nobody holds yet.
+// hold undoes and holds the workloads of the trial that are not held yet.
 func (s *Trials) hold(h *Host) {
 	t := s.Trial
 	if len(t.Names) == 0 {

@@ -61,7 +61,7 @@ func (s *Trials) save(h *Host) {
 	h.Save(Key, &t)
 }
 
-// Resumed returns a trial as it was saved, which nobody else has.
+// Resumed returns a copy of a saved trial.
 func Resumed(saved *Trial) *Trial {
 	if saved == nil {
 		return nil

@@ -44,7 +44,7 @@ type Order struct {
 	Blocks int           `json:"blocks,omitempty"`
 }
 
-// Over is the newest trial that somebody has ended: its program must not begin it again.
+// Over is the newest trial that was ended: its program must not begin it again.
 type Over struct {
 	Name string       `json:"name"`
 	Why  words.Reason `json:"why"`
@@ -95,7 +95,7 @@ type Loop interface {
 	UndoAndHold(work.Which)
 	// SaveHolds writes what is held to disk.
 	SaveHolds()
-	// Unasked calls a function whose changes and lines of history nobody has ordered.
+	// Unasked calls a function whose changes and lines of history are no order of a person.
 	Unasked(func())
 	// Event writes a line of history.
 	Event(plan.Event, words.Code, ...any)

@@ -78,8 +78,12 @@ func (s *Searches) inheritedResult(h *Host, r *work.Result) {
 			owner[p] = h.Scene.Snapshot.Observations[i].ID
 		}
 	}
-	for _, h := range h.Work.AdoptInherited(r.Inherited, func(p workload.Process) (workload.ID, bool) { id, ok := owner[p]; return id, ok }) {
-		if p, err := plan.ParseProcessPath(h.Path); err == nil {
+	ownerOf := func(p workload.Process) (workload.ID, bool) {
+		id, ok := owner[p]
+		return id, ok
+	}
+	for _, heir := range h.Work.AdoptInherited(r.Inherited, ownerOf) {
+		if p, err := plan.ParseProcessPath(heir.Path); err == nil {
 			s.Asked[scene.ProcessKey(p)] = false // it is asked again
 		}
 	}

@@ -124,7 +124,7 @@ func (b Bound) Upgrade(sc *concern.Scene, id uint64, order Order, dry bool) {
 	t.upgrade(id, order, dry)
 }
 
-// Hold takes up that the scheduler is undone and held: a swap that somebody waits for does not come.
+// Hold takes up that the scheduler is undone and held: a swap under way does not come.
 func (b Bound) Hold(sc *concern.Scene) {
 	t := &turn{b.Concern, sc, b.Batch}
 	t.refuse()
