@@ -72,8 +72,10 @@ func (l *bounded) place(c net.Conn) *placed {
 	}
 	within := has < each && l.all < all
 	if closing != nil {
+		// A place on trial that a party takes from itself stays one on trial.
+		within = closing.trial == nil || closing.peer.party() != who
 		l.remove(closing)
-		within = true
+		has = len(l.open[who])
 	}
 	onTrial := !within && has < each+l.trialEach && l.all < l.trialAll
 	if onTrial {

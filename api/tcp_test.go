@@ -537,6 +537,10 @@ func TestPlacesOverTCP(t *testing.T) {
 			if code := getOn(dialFrom(t, user, at), "/metrics"); code != x.metrics {
 				t.Errorf("/metrics beyond the bound: %d, want %d", code, x.metrics)
 			}
+			dialFrom(t, user, at) // on trial; it gives way to the next one, which is on trial then
+			if code := getOn(dialFrom(t, user, at), "/v1/status"); code != http.StatusTooManyRequests {
+				t.Errorf("in the place of one on trial: %d", code)
+			}
 			if x.token != "" {
 				c := dialFrom(t, user, at)
 				for range 2 { // it stays
