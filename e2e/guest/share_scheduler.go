@@ -119,7 +119,8 @@ func asService(args []string) error {
 	if len(args) == 0 {
 		return errors.New("as-service: no command")
 	}
-	keep := []uintptr{unix.CAP_SYS_NICE, unix.CAP_SYS_PTRACE, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH, unix.CAP_CHOWN, unix.CAP_PERFMON, unix.CAP_BPF}
+	keep := []uintptr{unix.CAP_SYS_NICE, unix.CAP_SYS_PTRACE, unix.CAP_DAC_OVERRIDE, unix.CAP_DAC_READ_SEARCH,
+		unix.CAP_CHOWN, unix.CAP_PERFMON, unix.CAP_BPF, unix.CAP_SYS_RESOURCE}
 	runtime.LockOSThread()
 	for c := uintptr(0); c <= unix.CAP_LAST_CAP; c++ {
 		if !slices.Contains(keep, c) || int(c) == less {

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/topology"
@@ -18,10 +21,14 @@ import (
 // mostTriggers bounds the triggers that stand at a time: for each cgroup the kernel keeps a thread, psimon.
 const mostTriggers = 64
 
+// rest is the least time between two wake-ups: the window of a trigger. Each trigger fires once in its window at most,
+// but 64 of them fire at different times, and a workload that its own cpu.max holds back waits in each window.
+const rest = 500 * time.Millisecond
+
 // kernel sets triggers and waits for them. A trigger is named by its file descriptor.
 type kernel interface {
 	// set sets a trigger on the file of a cgroup, a path below the cgroup root. The error is fs.ErrNotExist
-	// where the cgroup, or its cpu.pressure, is missing.
+	// where the cgroup, or its cpu.pressure, is missing, and ENODEV where it is being removed.
 	set(file string) (trigger int, err error)
 	remove(trigger int)
 	// wait blocks until some triggers fired, or their cgroups were removed.
@@ -34,6 +41,7 @@ type kernel interface {
 type Source struct {
 	kernel kernel
 	wake   chan struct{}
+	pause  func() // returns after rest, or when the source ends
 
 	mu      sync.Mutex // guards the fields below
 	daemon  control.Standing
@@ -48,11 +56,17 @@ func New(ctx context.Context, cgroupRoot string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newSource(ctx, k), nil
+	pause := func() {
+		select {
+		case <-ctx.Done():
+		case <-time.After(rest):
+		}
+	}
+	return newSource(ctx, k, pause), nil
 }
 
-func newSource(ctx context.Context, k kernel) *Source {
-	s := &Source{kernel: k, wake: make(chan struct{}, 1), on: map[string]int{}}
+func newSource(ctx context.Context, k kernel, pause func()) *Source {
+	s := &Source{kernel: k, wake: make(chan struct{}, 1), pause: pause, on: map[string]int{}}
 	context.AfterFunc(ctx, k.stop)
 	go s.follow()
 	return s
@@ -115,7 +129,9 @@ func (s *Source) set(cgroup string) {
 	switch {
 	case err == nil:
 		s.on[cgroup] = trigger
-	case errors.Is(err, fs.ErrNotExist): // it ended since the scan
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENODEV): // it ended since the scan
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EINVAL): // what the kernel says without it (Linux 6.3, 6.6)
+		s.trouble = fmt.Sprintf("%s: %v; the daemon needs CAP_SYS_RESOURCE", cgroup, err)
 	default:
 		s.trouble = fmt.Sprintf("%s: %v", cgroup, err)
 	}
@@ -152,6 +168,7 @@ func (s *Source) follow() {
 		case s.wake <- struct{}{}:
 		default: // the daemon is being woken already
 		}
+		s.pause() // the kernel keeps what fires meanwhile
 	}
 }
 

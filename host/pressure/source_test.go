@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/workload"
@@ -90,11 +93,13 @@ func (t *told) Admit(context.Context, control.PlaceRequest) (workload.Placement,
 	return workload.Placement{}, errors.New("not asked here")
 }
 
-func begin(t *testing.T) (*Source, *fake, *told) {
+func begin(t *testing.T) (*Source, *fake, *told) { return beginWith(t, func() {}) }
+
+func beginWith(t *testing.T, pause func()) (*Source, *fake, *told) {
 	f, d := newFake(), &told{}
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	s := newSource(ctx, f)
+	s := newSource(ctx, f, pause)
 	s.Join(d)
 	return s, f, d
 }
@@ -173,6 +178,53 @@ func TestWake(t *testing.T) {
 	}
 }
 
+// TestOneWakeInAWindow: however many cgroups wait, and at different times, the daemon scans once in a window.
+func TestOneWakeInAWindow(t *testing.T) {
+	paused, goOn := make(chan bool), make(chan bool)
+	s, f, d := beginWith(t, func() {
+		paused <- true
+		<-goOn
+	})
+	watch(d, "/web", "/db")
+	s.Refresh(t.Context())
+	fired := func(file string) func() ([]int, []int) {
+		return func() ([]int, []int) { return []int{f.trigger(file)}, nil }
+	}
+	f.events <- fired("/web/cpu.pressure")
+	select {
+	case <-paused:
+	case <-time.After(10 * time.Second):
+		t.Fatal("no pause follows a wake-up")
+	}
+	woken(t, s, true)
+	select {
+	case f.events <- fired("/db/cpu.pressure"):
+		t.Fatal("the next trigger is taken in the pause")
+	default:
+	}
+	goOn <- true
+	f.events <- fired("/db/cpu.pressure") // the kernel has kept it
+	<-paused
+	woken(t, s, true)
+	goOn <- true
+}
+
+// TestServiceMaySetTriggers: the unit leaves the daemon the capability that the kernel wants for a window of 500 ms
+// (psi_trigger_create, kernel/sched/psi.c, Linux 6.6; cgroup_pressure_open, kernel/cgroup/cgroup.c, Linux 6.3).
+func TestServiceMaySetTriggers(t *testing.T) {
+	unit, err := os.ReadFile("../../packaging/systemd/homenode.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(unit)) {
+		all, ok := strings.CutPrefix(line, "CapabilityBoundingSet=")
+		if ok && slices.Contains(strings.Fields(all), "CAP_SYS_RESOURCE") {
+			return
+		}
+	}
+	t.Error("homenode.service has no CAP_SYS_RESOURCE: every trigger is refused")
+}
+
 func woken(t *testing.T, s *Source, want bool) {
 	t.Helper()
 	limit := 10 * time.Second
@@ -195,7 +247,8 @@ func TestRefused(t *testing.T) {
 	s, f, d := begin(t)
 	f.refuses["/web/cpu.pressure"] = errors.New("operation not supported")
 	f.refuses["/gone/cpu.pressure"] = fmt.Errorf("open: %w", fs.ErrNotExist)
-	watch(d, "/web", "/gone", "/db")
+	f.refuses["/zgoing/cpu.pressure"] = &fs.PathError{Op: "write", Err: unix.ENODEV}
+	watch(d, "/web", "/gone", "/db", "/zgoing")
 	s.Refresh(t.Context())
 	claims, problems := s.Claims(nil)
 	if len(claims) > 0 || len(problems) != 1 || !strings.Contains(problems[0].Text, "/web: operation not supported") {
@@ -208,6 +261,13 @@ func TestRefused(t *testing.T) {
 	s.Refresh(t.Context())
 	if _, problems := s.Claims(nil); len(problems) > 0 {
 		t.Fatalf("problems %v after the kernel accepted it", problems)
+	}
+	f.refuses["/new/cpu.pressure"] = &fs.PathError{Op: "write", Err: unix.EINVAL}
+	watch(d, "/new")
+	s.Refresh(t.Context())
+	_, problems = s.Claims(nil)
+	if len(problems) != 1 || !strings.Contains(problems[0].Text, "needs CAP_SYS_RESOURCE") {
+		t.Fatalf("problems %v: a missing capability must be named", problems)
 	}
 }
 
