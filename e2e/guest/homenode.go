@@ -266,8 +266,9 @@ func (t *T) must(r result, exit int) result {
 
 // status is the part of homenode-status/3 that the tests compare with the facts.
 type status struct {
-	Schema    string `json:"schema"`
-	Mode      string `json:"mode"`
+	Schema    string    `json:"schema"`
+	Mode      string    `json:"mode"`
+	Time      time.Time `json:"time"` // of the newest scan
 	Workloads []struct {
 		ID     string `json:"id"`
 		Name   string `json:"name"`

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"os/exec"
@@ -34,6 +35,8 @@ type tollSetup struct {
 	online, batch group
 	hogs          int
 	more          string // keys of share: in the configuration
+	period        string // between two scans; "" is 2 s, the default of the product
+	wrap          []string
 	why           string // it is not to be had here
 }
 
@@ -65,9 +68,9 @@ func (s *tollSetup) apart() {
 	s.t.write(s.batch.file("cpuset.cpus"), fmt.Sprintf("2-%d", 1+s.hogs))
 }
 
-// share lets homenode do it, with a look every 2 s as it has by default.
+// share lets homenode do it.
 func (s *tollSetup) share(schedExt string) {
-	s.t.startDaemon(daemonOptions{mode: "enforce", period: "2s",
+	s.t.startDaemon(daemonOptions{mode: "enforce", period: cmp.Or(s.period, "2s"), wrap: s.wrap,
 		extra: "share: {enabled: true, sched_ext: " + schedExt + s.more + "}\nworkloads:\n  - {match: " + s.batch.path() + ", tier: batch}\n  - {match: " + s.online.path() + ", tier: online-strict}\n"})
 	s.t.Defer(func() {
 		homenode("share", "off")
