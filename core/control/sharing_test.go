@@ -472,3 +472,23 @@ func TestFirstUseIsNoDip(t *testing.T) {
 		t.Errorf("%.2f CPUs count as used by others than batch work, want the 0.5 that were busy", used)
 	}
 }
+
+// TestFirstUseOfDedicatedWork: dedicated work that is seen for the first time runs on CPUs that batch work has no part
+// in. Its use does not count as that of the system: batch work keeps its budget.
+func TestFirstUseOfDedicatedWork(t *testing.T) {
+	db := workload.Rule{Match: "db", Class: workload.Dedicated}
+	f := batch(t, turnedOn, func(s *Settings) { s.Rules = append(s.Rules, db) })
+	f.add("db", 2, 1<<20, 0)
+	f.works["/db"].obs.CPUUse = 2
+	f.use(0.5, 2)
+	f.uses[0].CPUUse += 2
+	f.scans(20)
+	before := f.s.View().Sharing.Nodes[0]
+	f.works["/db"].obs.FirstSeen = true
+	f.scans(1)
+	now := f.s.View().Sharing.Nodes[0]
+	if now.CPUs < before.CPUs || now.System > before.System {
+		t.Errorf("the budget went from %.2f to %.2f CPUs, the use of the system from %.2f to %.2f",
+			before.CPUs, now.CPUs, before.System, now.System)
+	}
+}

@@ -39,10 +39,9 @@ type ConcernAttention struct {
 }
 
 func (v *View) attend() ConcernAttention {
-	out := ConcernAttention{
-		Divided: v.Divided,
-		Waits:   v.Settings.Share.MaxWait > 0 && v.Sharing.On,
-		Watched: v.Sharing.Watched,
+	out := ConcernAttention{Divided: v.Divided}
+	if v.Settings.Share.MaxWait > 0 && v.Sharing.On {
+		out.Waits, out.Watched = true, v.Sharing.Watched
 	}
 	if v.Settings.Policy.Caches == plan.CachesPlace {
 		out.Waits, out.Cached = true, v.Cached

@@ -21,3 +21,18 @@ func TestCachedWorkIsWatched(t *testing.T) {
 		t.Errorf("caches: place asks for %+v", a)
 	}
 }
+
+// TestWatchedBesideBatchWork: important work is watched while batch work is controlled by its waits, and not because
+// caches ask for the waits of other work.
+func TestWatchedBesideBatchWork(t *testing.T) {
+	v := &View{Settings: &settings.Settings{}}
+	v.Sharing.On, v.Sharing.Watched = true, map[workload.ID]bool{"/web": true}
+	v.Settings.Policy.Caches = plan.CachesPlace
+	if a := v.attend(); a.Watched["/web"] {
+		t.Errorf("share.max_wait is 0: %+v", a)
+	}
+	v.Settings.Share.MaxWait = 0.05
+	if a := v.attend(); !a.Waits || !a.Watched["/web"] {
+		t.Errorf("share.max_wait is 5 %%: %+v", a)
+	}
+}

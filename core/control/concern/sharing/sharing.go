@@ -362,9 +362,10 @@ func (t *turn) input() share.Input {
 				continue
 			}
 			use := o.CPUUse * r.Share
-			if o.FirstSeen && !batch {
+			if o.FirstSeen && !batch && !own {
 				// First seen: its use is a mean over its life, which says nothing about now where its cgroup
-				// is older than its processes. What it uses now is in System.
+				// is older than its processes. What it uses now is in System. That is outside the pool for
+				// dedicated work, and would be taken from batch work.
 				use = 0
 			}
 			in.Nodes[n].System -= use
