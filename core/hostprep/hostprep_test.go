@@ -164,6 +164,14 @@ func TestJudge(t *testing.T) {
 	if f, ok := seen["rcu_nocbs"]; ok {
 		t.Errorf("nohz_full= has it for all CPUs: %+v", f)
 	}
+	all := untouched()
+	all["proc/cmdline"] = &fstest.MapFile{Data: []byte("nohz_full=all\n")}
+	facts = Read(all, h, HostSlices, nil)
+	for _, f := range Judge(h, &facts, &Want{Reserve: topology.CPUs(0, 1, 40)}) {
+		if f.Subject == "rcu_nocbs" {
+			t.Errorf("nohz_full=all has it: %+v", f)
+		}
+	}
 	if got[0].Subject != "numa=off" || ExitStatus(got) != 1 {
 		t.Errorf("first %s, status %d", got[0].Subject, ExitStatus(got))
 	}

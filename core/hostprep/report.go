@@ -259,16 +259,13 @@ func (j *judge) cmdline() {
 				words.IsolatedGuests, cpus)
 		}
 	}
-	tickless := listOf(args["nohz_full"])
+	tickless := j.named(args["nohz_full"])
 	for _, key := range []string{"nohz_full", "rcu_nocbs"} {
 		list, given := args[key]
 		if key == "rcu_nocbs" && !given && j.guests.SubsetOf(tickless) {
 			continue // nohz_full= has it for these CPUs (rcu_init_nohz, kernel/rcu/tree_nocb.h)
 		}
-		cpus := listOf(list)
-		if list == "all" {
-			cpus = j.h.Online
-		}
+		cpus := j.named(list)
 		switch {
 		case given && list != "" && cpus.Intersects(j.w.Reserve):
 			j.say(measure.Info, key, at, fmt.Sprintf("%s=%v: %s", key, j.guests, boot), words.NohzReserve, cpus.Intersect(j.w.Reserve))
@@ -293,6 +290,14 @@ func (j *judge) cmdline() {
 	if j.f.IOMMU != nil && !*j.f.IOMMU {
 		j.say(measure.Info, "IOMMU", "/sys/kernel/iommu_groups", "switch it on in the firmware; on Intel intel_iommu=on; "+boot, words.IOMMUOff)
 	}
+}
+
+// named returns the CPUs of an argument of the kernel: a list, or all.
+func (j *judge) named(list string) topology.CPUSet {
+	if list == "all" {
+		return j.h.Online
+	}
+	return listOf(list)
 }
 
 // listOf reads a CPU list behind flags: "managed_irq,domain,2-39".
