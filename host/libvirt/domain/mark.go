@@ -39,7 +39,7 @@ type Mark struct {
 	Exact int    // nodes it is on; 0 for as many as it takes
 
 	Near string // what it is to be near to, as workload.ParseNear reads it
-	SLO  string // latency goal, as workload.ParseGoal reads it; "" for none
+	SLO  string // latency goal without blanks, as workload.ParseGoal reads it; "" for none
 
 	CPUs  string // list format, as it was written
 	Nodes string // list format, as it was written
@@ -79,7 +79,8 @@ func (d *Document) Mark() (Mark, bool) {
 			return Mark{}, false
 		}
 	}
-	if m.SLO = el.SelectAttrValue("slo", ""); m.SLO != "" {
+	m.SLO = strings.Join(strings.Fields(el.SelectAttrValue("slo", "")), "") // About separates words by blanks
+	if m.SLO != "" {
 		if _, err := workload.ParseGoal(m.SLO); err != nil {
 			return Mark{}, false
 		}

@@ -154,6 +154,12 @@ func TestMarkIsWrittenAnew(t *testing.T) {
 	if _, ok := parse(t, strings.Replace(d.String(), "most=5%,", "of=command,", 1)).Mark(); ok {
 		t.Error("a definition names a command of the host")
 	}
+	// One with blanks is read as Next writes it: About is words between blanks, and its flavor comes last.
+	blanks := parse(t, strings.Replace(d.String(), "most=5%,", "most=5%, metric=wait flavor=x, ", 1))
+	got, ok := blanks.Mark()
+	if again, err := ParseAbout(blanks.About()); !ok || err != nil || again.SLO != got.SLO || again.Flavor != m.Flavor {
+		t.Errorf("%q is read as %+v, %v", blanks.About(), again, err)
+	}
 	// A mark that cannot be read is none; an importance out of range is the usual one.
 	if _, ok := parse(t, strings.Replace(d.String(), "'shared'", "'best'", 1)).Mark(); ok {
 		t.Error("class best")
