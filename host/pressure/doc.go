@@ -2,9 +2,9 @@
 // next scan is due. It is a source of the daemon without workloads: it has only Wake.
 //
 // A trigger is a request to the kernel's pressure stall information (Documentation/accounting/psi.rst): "wake me
-// when some task of this cgroup waited for a CPU for 25 ms within 500 ms". 500 ms is the shortest window that the
-// kernel accepts. It checks a trigger every tenth of its window, so the wake-up comes 50 ms after the waiting began
-// at the earliest, and once each window at most.
+// when some task of this cgroup waited for a CPU for 25 ms within 500 ms". 500 ms is the shortest window that
+// kernels before 6.5 accept. The kernel checks a trigger every tenth of its window, so the wake-up comes 50 ms after
+// the waiting began at the earliest. Since Linux 6.5 such a window needs CAP_SYS_RESOURCE.
 //
 // The scan that follows decides as every other scan does; nothing is decided here. Until then the kernel's own
 // scheduler lets important work go first (cpu.idle, or sched_ext).
@@ -14,4 +14,6 @@
 // Invariant: a trigger stands only while important work runs next to batch work, and share.max_wait is not 0
 // (TestTriggersFollowAttention). At most 64 stand at a time (TestMostTriggers). cmd/homenode has the source in
 // enforce mode only.
+//
+// Invariant: the daemon is woken once in 500 ms at most, however many triggers fire (TestOneWakeInAWindow).
 package pressure

@@ -130,7 +130,7 @@ func (s *Source) set(cgroup string) {
 	case err == nil:
 		s.on[cgroup] = trigger
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENODEV): // it ended since the scan
-	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EINVAL): // what the kernel says without it (Linux 6.3, 6.6)
+	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EINVAL): // without it, since Linux 6.5
 		s.trouble = fmt.Sprintf("%s: %v; the daemon needs CAP_SYS_RESOURCE", cgroup, err)
 	default:
 		s.trouble = fmt.Sprintf("%s: %v", cgroup, err)

@@ -210,7 +210,7 @@ func TestOneWakeInAWindow(t *testing.T) {
 }
 
 // TestServiceMaySetTriggers: the unit leaves the daemon the capability that the kernel wants for a window of 500 ms
-// (psi_trigger_create, kernel/sched/psi.c, Linux 6.6; cgroup_pressure_open, kernel/cgroup/cgroup.c, Linux 6.3).
+// (kernel commits d82caa273565 and 519fabc7aaba, Linux 6.5): without it Linux 6.18 answers EINVAL.
 func TestServiceMaySetTriggers(t *testing.T) {
 	unit, err := os.ReadFile("../../packaging/systemd/homenode.service")
 	if err != nil {

@@ -72,8 +72,7 @@ func (s *Settings) Scene() scene.Settings {
 	}
 }
 
-// Names reports whether a rule makes a cgroup batch work, or gives it another tier than normal: it then
-// counts however small it is.
+// Names reports whether a rule makes a cgroup one workload, however small it is (scene.Names).
 func (s *Settings) Names(cgroup, name string) bool { return scene.Names(s.Rules, cgroup, name) }
 
 // ReadsThreads reports whether threads of wide work are read one by one.
