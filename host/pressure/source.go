@@ -1,6 +1,7 @@
 package pressure
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -43,10 +45,11 @@ type Source struct {
 	wake   chan struct{}
 	pause  func() // returns after rest, or when the source ends
 
-	mu      sync.Mutex // guards the fields below
-	daemon  control.Standing
-	on      map[string]int // cgroup → trigger
-	trouble string         // why the newest trigger was refused; "" when none was
+	mu     sync.Mutex // guards the two fields below, while triggers are set and removed
+	daemon control.Standing
+	on     map[string]int // cgroup → trigger
+
+	trouble atomic.Value // string: why the newest trigger was refused; "" when none was
 }
 
 // New returns a source that sets its triggers below the root of cgroup v2, "/sys/fs/cgroup" on any usual host.
@@ -83,12 +86,11 @@ func (s *Source) Processes() []workload.Process { return nil }
 
 // Claims returns no workloads, and one problem while the kernel refuses triggers.
 func (s *Source) Claims(*topology.Host) ([]workload.Claim, []workload.Problem) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.trouble == "" {
+	trouble, _ := s.trouble.Load().(string)
+	if trouble == "" {
 		return nil, nil
 	}
-	text := "batch work gives way at scans only: the kernel refuses a trigger: " + s.trouble
+	text := "batch work gives way at scans only: the kernel refuses a trigger: " + trouble
 	return nil, []workload.Problem{{Subject: "cpu.pressure", Text: text}}
 }
 
@@ -113,17 +115,18 @@ func (s *Source) Refresh(context.Context) error {
 			delete(s.on, cgroup)
 		}
 	}
-	s.trouble = ""
+	trouble := ""
 	for _, cgroup := range want {
-		s.set(cgroup)
+		trouble = cmp.Or(s.set(cgroup), trouble)
 	}
+	s.trouble.Store(trouble)
 	return nil
 }
 
-// set sets the trigger of one cgroup, if it has none.
-func (s *Source) set(cgroup string) {
+// set sets the trigger of one cgroup, if it has none, and returns why the kernel refused it; "" where it did not.
+func (s *Source) set(cgroup string) (trouble string) {
 	if _, stands := s.on[cgroup]; stands {
-		return
+		return ""
 	}
 	trigger, err := s.kernel.set(path.Join(cgroup, "cpu.pressure"))
 	switch {
@@ -131,10 +134,11 @@ func (s *Source) set(cgroup string) {
 		s.on[cgroup] = trigger
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENODEV): // it ended since the scan
 	case errors.Is(err, unix.EPERM), errors.Is(err, unix.EINVAL): // without it, since Linux 6.5
-		s.trouble = fmt.Sprintf("%s: %v; the daemon needs CAP_SYS_RESOURCE", cgroup, err)
+		return fmt.Sprintf("%s: %v; the daemon needs CAP_SYS_RESOURCE", cgroup, err)
 	default:
-		s.trouble = fmt.Sprintf("%s: %v", cgroup, err)
+		return fmt.Sprintf("%s: %v", cgroup, err)
 	}
+	return ""
 }
 
 // wanted returns the cgroups that are to have a trigger, rising.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -207,6 +208,34 @@ func TestOneWakeInAWindow(t *testing.T) {
 	<-paused
 	woken(t, s, true)
 	goOn <- true
+}
+
+// TestClaimsDoNotWait: a scan waits for a Refresh that the kernel holds up for five seconds at most. What it asks then
+// is answered without waiting.
+func TestClaimsDoNotWait(t *testing.T) {
+	s, f, d := begin(t)
+	watch(d, "/web")
+	s.Refresh(t.Context())
+	watch(d)
+	f.mu.Lock() // a removal that does not end
+	done := make(chan error)
+	go func() { done <- s.Refresh(t.Context()) }()
+	for s.mu.TryLock() { // until the removal has begun
+		s.mu.Unlock()
+		runtime.Gosched()
+	}
+	asked := make(chan bool)
+	go func() {
+		s.Claims(nil)
+		close(asked)
+	}()
+	select {
+	case <-asked:
+	case <-time.After(10 * time.Second):
+		t.Error("it waits for the removal")
+	}
+	f.mu.Unlock()
+	<-done
 }
 
 // TestServiceMaySetTriggers: the unit leaves the daemon the capability that the kernel wants for a window of 500 ms
