@@ -28,7 +28,7 @@
 //
 // No I/O, clock, goroutine or randomness belongs here: time comes with the Input.
 //
-// Invariant: No concern is named outside concerns.go and settings.go, and State has at most 25 fields (TestShape).
+// Invariant: No concern is named outside concerns.go and the aliases in work.go, and State has at most 25 fields (TestShape).
 //
 // Invariant: A View or an Output that a reader holds never changes (sameViews, at the end of every test that drives the
 // fake: TestAnythingInAnyOrder).

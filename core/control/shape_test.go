@@ -15,9 +15,9 @@ const (
 	mostFields = 25   // of State
 )
 
-// knowsConcerns is the files that may name single concerns: the page that lists them, the
-// configuration, and the aliases of work's effects.
-var knowsConcerns = map[string]bool{"concerns.go": true, "settings.go": true, "work.go": true}
+// knowsConcerns is the files that may name single concerns: the page that lists them, and the aliases of work's
+// effects.
+var knowsConcerns = map[string]bool{"concerns.go": true, "work.go": true}
 
 // TestShape: this package conducts. It names no single concern outside one page, State stays small, and
 // what can be decided elsewhere is not decided here.
