@@ -81,6 +81,38 @@ func TestMerge(t *testing.T) {
 	}
 }
 
+// TestKeyWithoutValue: a key without a value, or with null, is the same as no key: the value of an earlier layer
+// stays, or the default. An entry of a list needs a value.
+func TestKeyWithoutValue(t *testing.T) {
+	const given = "mode: enforce\nperiod: 5s\nreserve: {cpus: \"0\", memory: 1GiB}\nmanage: {include: [/a], min_memory: 1MiB}\n" +
+		"share: {target: 40}\nbalance: {enabled: false}\nrestore_on_stop: true\nirq: place\nmetrics: {workloads: 3}\n" +
+		"containers: {annotations: [{allow: [class=dedicated], from: {namespaces: [shop]}}]}\n"
+	const empty = "mode:\nperiod: null\nreserve: {cpus: null, memory: ~}\nmanage: {include: null, min_memory: null}\n" +
+		"share:\nbalance: {enabled: null}\nrestore_on_stop: null\nirq: null\nmetrics:\n  workloads:\ncontainers: {annotations: null}\n"
+	for _, base := range []string{"", given} {
+		want, err := Merge(New(), Layer{"a", []byte(base)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		have, err := Merge(New(), Layer{"a", []byte(base)}, Layer{"b", []byte(empty)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(have.Values(), want.Values()) {
+			t.Errorf("over %q: %q, want %q", base, have.Values(), want.Values())
+		}
+	}
+	for text, want := range map[string]string{
+		"manage: {include: [null]}": "a: line 1 column 20: manage.include[0]: no value; write one or remove the entry",
+		"workloads:\n-\n":           "a: line 2 column 3: workloads[0]: no value; write one or remove the entry",
+	} {
+		_, err := Merge(New(), Layer{"a", []byte(text)})
+		if err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
 func TestWritten(t *testing.T) {
 	for want, v := range map[string]any{
 		"2s": 2 * time.Second, "5m": 5 * time.Minute, "1h": time.Hour, "1m30s": 90 * time.Second, "1GiB": Size(1 << 30), "1500B": Size(1500), "3MiB": Size(3 << 20), "0B": Size(0),

@@ -469,7 +469,7 @@ func local(_ context.Context, stateDir string) (api.Backend, func() error, error
 				if err := journalOfRoot(c.StateDir); err != nil {
 					return nil, err
 				}
-				return nil, &api.Error{Code: api.NotFound, Text: fmt.Sprintf("no journal in %s: homenode has changed nothing", c.StateDir)}
+				return nil, &api.Error{Code: api.NotFound, Text: fmt.Sprintf("no journal in %s: homenode has changed nothing from there; --state-dir names another folder", c.StateDir)}
 			}
 			if err != nil {
 				return nil, cli.Forbidden(err)

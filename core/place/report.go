@@ -289,7 +289,9 @@ func (s *search) edge() words.Reason {
 	case devices:
 		return words.Because(words.BestDevices, other)
 	case balance:
-		return words.Because(words.BestBalance, n.sharedVCPUs(), n.coresIn(float64(n.open())))
+		return words.Because(words.BestBalance,
+			n.sharedVCPUs(), n.coresIn(float64(n.open())),
+			other, m.sharedVCPUs(), m.coresIn(float64(m.open())))
 	case holes:
 		if s.l.policy.Packing == plan.Spread {
 			return words.Because(words.BestSpread, n.free)

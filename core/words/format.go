@@ -64,6 +64,22 @@ func format(sentence string, args []any) string {
 	}
 }
 
+// places returns how many values a sentence takes.
+func places(sentence string) int {
+	n := 0
+	for {
+		_, rest, more := strings.Cut(sentence, "{")
+		if !more {
+			return n
+		}
+		var kind string
+		kind, sentence, _ = strings.Cut(rest, "}")
+		if !strings.Contains(kind, "|") || strings.HasPrefix(kind, "n ") {
+			n++
+		}
+	}
+}
+
 // show is one value as its place in the sentence wants it.
 func show(kind string, a any) string {
 	switch kind {

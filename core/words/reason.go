@@ -65,10 +65,10 @@ func (r Reason) String() string {
 	}
 	sentence, ok := sentences[r.Code]
 	switch {
-	case ok:
-		return format(sentence, r.Args)
 	case r.text != "":
 		return r.text
+	case ok:
+		return format(sentence, r.Args)
 	}
 	return strings.TrimSpace(string(r.Code) + " " + join(r.Args, " ", " "))
 }
@@ -136,9 +136,6 @@ func (r *Reason) UnmarshalJSON(b []byte) error {
 		return err
 	}
 	*r = Reason{Code: j.Code}
-	if _, known := sentences[j.Code]; !known {
-		r.text = j.Text
-	}
 	for _, raw := range j.Args {
 		a, err := readArg(raw)
 		if err != nil {
@@ -146,7 +143,26 @@ func (r *Reason) UnmarshalJSON(b []byte) error {
 		}
 		r.Args = append(r.Args, a)
 	}
+	if !r.complete() {
+		r.text = j.Text
+	}
 	return nil
+}
+
+// complete reports whether the sentences of a reason and of its parts are known and have all their values. An
+// earlier version may have recorded fewer.
+func (r Reason) complete() bool {
+	sentence, known := sentences[r.Code]
+	if !known || places(sentence) > len(r.Args) {
+		return false
+	}
+	for _, a := range r.Args {
+		part, ok := a.(Reason)
+		if ok && !part.complete() {
+			return false
+		}
+	}
+	return true
 }
 
 func readArg(raw json.RawMessage) (any, error) {

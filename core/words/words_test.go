@@ -111,7 +111,11 @@ func TestOtherVersions(t *testing.T) {
 	for text, want := range map[string]string{
 		`"A sentence."`: "A sentence.", `""`: "", `null`: "",
 		`{"code":"from-tomorrow","text":"As it will be.","args":[1,"x",{"code":"also","args":[]}]}`: "As it will be.",
-		`{"code":"home-kept","text":"As it was.","args":[]}`:                                        "Its home is ? and still has room for it.",
+		// Fewer values than the sentence takes now: the recorded sentence, also where a part of it lacks them.
+		`{"code":"home-kept","text":"As it was.","args":[]}`:                                           "As it was.",
+		`{"code":"home-kept","args":[]}`:                                                               "Its home is ? and still has room for it.",
+		`{"code":"best-node","text":"As it was.","args":[2,8,{"code":"best-balance","args":[0.5,2]}]}`: "As it was.",
+		`{"code":"best-node","text":"As it was.","args":[2,8,{"code":"best-equal","args":[3]}]}`:       "Node 2 is the best of 8 nodes that have room for all of it: node 3 scores the same; the first one is taken.",
 	} {
 		var r Reason
 		if err := json.Unmarshal([]byte(text), &r); err != nil || r.String() != want {

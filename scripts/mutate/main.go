@@ -4,7 +4,8 @@
 //
 // Most mutants are compiled together (see together.go). What is changed reaches the
 // compiler by an overlay: nothing in the tree is written. A run is repeated with the seed it printed, as long as the
-// files are the same. Some mutants are no different from the original (x < y for x <= y where equality changes
+// files are the same. What a package alone does not hold in place may be held by the tests of one that uses it:
+// -by ./core/control tries them on each survivor. Some mutants are no different from the original (x < y for x <= y where equality changes
 // nothing); they survive rightly.
 package main
 
@@ -35,6 +36,7 @@ func main() {
 	files := flag.String("files", ".", "only files whose name matches this regular expression")
 	at := flag.String("at", "", "every mutant of some lines instead of random ones, such as file.go:10,file.go:20-30")
 	flag.StringVar(&r.match, "run", ".", "only tests that match this regular expression")
+	flag.StringVar(&r.by, "by", "", "a `package` whose tests are tried on what survives those of the package itself")
 	flag.DurationVar(&r.limit, "timeout", 0, "for one mutant's tests; 0 is three times what they take without a mutant, and 10 s")
 	flag.Parse()
 	if flag.NArg() != 1 {
@@ -56,7 +58,8 @@ type run struct {
 	n     int
 	match string // the tests to run
 	limit time.Duration
-	dir   string // the package
+	dir   string // the package whose tests run
+	by    string // the package whose tests run then; "" is none
 	tmp   string
 	flags []string // for the package's tests
 	slow  string   // tests that take long, as a regular expression; a mutant that the others kill is not run on them
@@ -75,14 +78,7 @@ func (r *run) all(pkg, files, at string) error {
 		return err
 	}
 	defer os.RemoveAll(r.tmp)
-	r.dir = list.Dir
-	// A failing property test shrinks its case and keeps it in testdata: here
-	// it is to fail, and no more.
-	for _, path := range append(list.TestImports, list.XTestImports...) {
-		if path == "pgregory.net/rapid" {
-			r.flags = []string{"-rapid.nofailfile", "-rapid.shrinktime=0s", fmt.Sprintf("-rapid.seed=%d", max(1, r.seed>>1))}
-		}
-	}
+	r.testsOf(&list)
 	var pool []site
 	for _, name := range list.GoFiles {
 		if !match.MatchString(name) {
@@ -107,6 +103,18 @@ func (r *run) all(pkg, files, at string) error {
 		r.n = len(drawn)
 	}
 	return r.each(drawn)
+}
+
+// testsOf has the tests of a package run from now on.
+func (r *run) testsOf(list *listed) {
+	r.dir, r.flags, r.slow = list.Dir, nil, ""
+	// A failing property test shrinks its case and keeps it in testdata: here
+	// it is to fail, and no more.
+	for _, path := range append(list.TestImports, list.XTestImports...) {
+		if path == "pgregory.net/rapid" {
+			r.flags = []string{"-rapid.nofailfile", "-rapid.shrinktime=0s", fmt.Sprintf("-rapid.seed=%d", max(1, r.seed>>1))}
+		}
+	}
 }
 
 // draw is one mutant of each site, in random order.
@@ -146,21 +154,48 @@ func on(pool []site, at string) ([]mutant, error) {
 
 func (r *run) each(mutants []mutant) error {
 	start := time.Now()
+	killed, survivors, err := r.try(mutants, "")
+	if err != nil {
+		return err
+	}
+	all := killed + len(survivors)
+	if r.by != "" && len(survivors) > 0 {
+		list, err := goList(r.by)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%d of %d killed (%.0f %%) by the tests of the package\n", killed, all, percent(killed, all))
+		r.testsOf(&list)
+		r.limit, r.n = 0, len(survivors)
+		more, _, err := r.try(survivors, " by "+r.by)
+		if err != nil {
+			return err
+		}
+		killed += more
+	}
+	fmt.Printf("%d of %d killed (%.0f %%), %s\n", killed, all, percent(killed, all), time.Since(start).Round(time.Second))
+	return nil
+}
+
+func percent(part, all int) float64 { return 100 * float64(part) / float64(max(1, all)) }
+
+// try runs the tests on mutants until as many as wanted have compiled.
+func (r *run) try(mutants []mutant, by string) (killed int, survivors []mutant, err error) {
+	start := time.Now()
 	out, err := r.test(nil)
 	if err != nil {
-		return fmt.Errorf("the tests fail without a mutant: %w\n%s", err, out)
+		return 0, nil, fmt.Errorf("the tests fail without a mutant: %w\n%s", err, out)
 	}
 	r.slow = slowOf(out)
 	if r.limit == 0 {
 		r.limit = 3*time.Since(start) + 10*time.Second
 	}
-	killed, survived := 0, 0
-	for len(mutants) > 0 && killed+survived < r.n {
-		batch := mutants[:min(len(mutants), r.n-killed-survived)]
+	for len(mutants) > 0 && killed+len(survivors) < r.n {
+		batch := mutants[:min(len(mutants), r.n-killed-len(survivors))]
 		mutants = mutants[len(batch):]
 		bin, how, err := r.together(batch)
 		if err != nil {
-			return err
+			return killed, survivors, err
 		}
 		for i, m := range batch {
 			var err error
@@ -176,15 +211,14 @@ func (r *run) each(mutants []mutant) error {
 			case errors.Is(err, errCompile):
 			case err != nil:
 				killed++
-				fmt.Printf("killed    %s\n", m.where())
+				fmt.Printf("killed    %s%s\n", m.where(), by)
 			default:
-				survived++
+				survivors = append(survivors, m)
 				fmt.Printf("SURVIVED  %s\n%s", m.where(), m.diff())
 			}
 		}
 	}
-	fmt.Printf("%d of %d killed (%.0f %%), %s\n", killed, killed+survived, 100*float64(killed)/float64(max(1, killed+survived)), time.Since(start).Round(time.Second))
-	return nil
+	return killed, survivors, nil
 }
 
 var errCompile = errors.New("does not compile")

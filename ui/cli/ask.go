@@ -70,9 +70,19 @@ func SocketAnswers(c *cobra.Command, e *Env) error {
 	return d.Close()
 }
 
-// ConnectJournal is connect for who asks about the journal itself: without a
-// daemon it must be there, if the user named its folder, and may be read.
+// ConnectJournal is Connect for a command that reads the journal itself. Without a daemon the journal must be
+// readable and, if the user named its folder, there.
 func ConnectJournal(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
+	return connectJournal(c, e, false)
+}
+
+// ConnectUndo is ConnectJournal for a command that restores settings: a folder that has no journal is one from
+// which nothing was changed, and no error. One that does not exist is, because its name may be mistyped.
+func ConnectUndo(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
+	return connectJournal(c, e, true)
+}
+
+func connectJournal(c *cobra.Command, e *Env, mayBeEmpty bool) (api.Backend, func() error, error) {
 	b, done, err := Connect(c, e)
 	if _, asked := b.(*api.Client); err != nil || asked {
 		return b, done, err
@@ -86,8 +96,12 @@ func ConnectJournal(c *cobra.Command, e *Env) (api.Backend, func() error, error)
 		done()
 		return nil, nil, Forbiddenf("journal in %s: %w", state.Value, fs.ErrPermission)
 	case errors.Is(err, fs.ErrNotExist) && state.Changed:
+		folder, _ := os.Stat(state.Value)
+		if mayBeEmpty && folder != nil && folder.IsDir() {
+			break
+		}
 		done()
-		return nil, nil, Nof("no journal in %s", state.Value)
+		return nil, nil, Nof("no journal in %s: name the folder that the daemon writes, state_dir in its configuration (%s by default)", state.Value, e.DefaultState)
 	}
 	return b, done, nil
 }

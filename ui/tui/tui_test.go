@@ -185,7 +185,7 @@ func (b storyteller) Status(context.Context) (api.Status, error) { return b.s, n
 func happenedOn() []plan.Event {
 	return []plan.Event{
 		{Seq: 1, Time: moment.Add(-time.Minute), Kind: plan.EventStep, Workload: "vm:db1", Text: "set-cpus: 0-191 → 48-51"},
-		{Seq: 2, Time: moment.Add(-50 * time.Second), Kind: plan.EventPlan, Workload: "vm:db1", Text: "placed: node 2. Node 2 is the best of 8 nodes that have room for all of it: it has the lower load."},
+		{Seq: 2, Time: moment.Add(-50 * time.Second), Kind: plan.EventPlan, Workload: "vm:db1", Text: "placed: node 2. Node 2 is the best of 8 nodes that have room for all of it: it has the lower load, 0.0 shared vCPUs on 12 cores; node 5 has 4.0 on 12 cores."},
 		{Seq: 3, Time: moment.Add(-20 * time.Second), Kind: plan.EventMove, Workload: "shop/cart-6d4f9/app", Text: "move shop/cart-6d4f9/app from node 3 to node 0. Node 3 is short of CPU: shared workloads demand 20.0 CPUs; it has 24 (12 cores). It saves 0.41 CPUs now."},
 		{Seq: 4, Time: moment.Add(-10 * time.Second), Kind: plan.EventStep, Workload: "pid:4711", Text: "set-mems: device or resource busy", Error: true},
 		{Seq: 5, Time: moment.Add(-2 * time.Second), Kind: plan.EventMove, Workload: "/system.slice/worker-03.service", Text: "moved 4.6 GiB to node 3 in 13.6 s"},

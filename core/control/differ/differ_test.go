@@ -16,6 +16,8 @@ type loop struct {
 	work.Loop
 	plan plan.Plan
 	done []work.Effect
+	held map[workload.ID]bool
+	seen map[workload.ID]*workload.Observation
 }
 
 func (l *loop) Planned() *plan.Plan                           { return &l.plan }
@@ -25,17 +27,17 @@ func (l *loop) Save(string, any)                              {}
 func (l *loop) Observed(id workload.ID) []workload.ID         { return []workload.ID{id} }
 func (l *loop) Observation(workload.ID) *workload.Observation { return nil }
 func (l *loop) LastScan() uint64                              { return 1 }
-func (l *loop) Held(workload.ID) bool                         { return false }
+func (l *loop) Held(id workload.ID) bool                      { return l.held[id] }
 
 type around struct {
 	concern.Loop
 	*loop
 }
 
-func (around) Observation(workload.ID) *workload.Observation { return nil }
-func (around) Observed(id workload.ID) []workload.ID         { return []workload.ID{id} }
-func (around) Held(workload.ID) bool                         { return false }
-func (around) Save(string, any)                              {}
+func (a around) Observation(id workload.ID) *workload.Observation { return a.seen[id] }
+func (around) Observed(id workload.ID) []workload.ID              { return []workload.ID{id} }
+func (a around) Held(id workload.ID) bool                         { return a.loop.held[id] }
+func (around) Save(string, any)                                   {}
 
 // weights is a concern that owns the weights of cgroups.
 type weights struct{ concern.Desired }

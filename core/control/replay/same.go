@@ -12,6 +12,9 @@ func Same(recorded, followed []byte) bool {
 		return true
 	}
 	was, now := untold(recorded), untold(followed)
+	if was == nil || now == nil {
+		return false
+	}
 	return bytes.Equal(was, now) || sameNow(was, now)
 }
 

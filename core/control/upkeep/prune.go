@@ -61,7 +61,7 @@ func (s *Searches) prunedResult(h *Host, r *work.Result) {
 		return
 	case p.Passes > 0:
 		found := len(r.Inherited)
-		ofDead := slices.ContainsFunc(r.Inherited, func(h plan.Inherited) bool { return slices.Contains(p.Dead, h.Of) })
+		ofDead := slices.ContainsFunc(r.Inherited, func(x plan.Inherited) bool { return slices.Contains(p.Dead, x.Of) })
 		h.Work.AdoptInherited(r.Inherited, nil)
 		// What lives and starts others all the time keeps its entry.
 		if found > 0 && (p.Passes < inheritPasses || ofDead) {

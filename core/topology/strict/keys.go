@@ -40,6 +40,7 @@ type OneOrMore interface {
 
 // Decode decodes a value into the struct that into points to and tells where the parts
 // stand. The library says that for few errors of values, so each value is tried first.
+// A key without a value, or with null, is the same as no key; an entry of a list needs a value.
 // Errors are one line: "line 3 column 9: period: 5; want a time with a unit, such as 2s".
 func Decode(n ast.Node, into any, wants Wants) (Lines, error) {
 	k := keys{lines: Lines{}, wants: wants}
@@ -102,7 +103,12 @@ func (k *keys) value(n ast.Node, t reflect.Type, path string) {
 			return
 		}
 		for i, v := range list.Values {
-			k.value(v, t.Elem(), path+"["+strconv.Itoa(i)+"]")
+			entry := path + "[" + strconv.Itoa(i) + "]"
+			if v.Type() == ast.NullType {
+				k.fail(v, entry, "no value; write one or remove the entry")
+				return
+			}
+			k.value(v, t.Elem(), entry)
 		}
 	default:
 		_, fraction := n.(*ast.FloatNode) // which the library would cut off

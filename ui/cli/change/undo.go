@@ -34,7 +34,7 @@ and without a running daemon.
 				return err
 			}
 			which.DryRun = dryRun
-			b, done, err := cli.ConnectJournal(c, e)
+			b, done, err := cli.ConnectUndo(c, e)
 			if err != nil {
 				return err
 			}

@@ -266,12 +266,17 @@ Exit status: 1 when some steps failed or are refused.`,
 }
 
 func undoHost(c *cobra.Command, e *cli.Env, dryRun bool) error {
-	b, done, err := cli.ConnectJournal(c, e)
+	b, done, err := cli.ConnectUndo(c, e)
 	if err != nil {
 		return err
 	}
 	defer done()
 	_, err = change.Undone(c, e, b, &api.Which{ID: hostprep.ID, DryRun: dryRun}, false)
+	var refused *api.Error
+	if errors.As(err, &refused) && refused.Code == api.NotFound {
+		fmt.Fprintln(e.Stdout, "nothing to undo")
+		return nil
+	}
 	return err
 }
 
