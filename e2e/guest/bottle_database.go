@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -54,11 +55,14 @@ type hosting struct {
 	start func(a arm, servers []databaseServer) (end func())
 	first func(name string) int   // the first process of a program
 	pids  func(name string) []int // all processes of a program
+	// history is what homenode has done.
+	history func() string
 }
 
 // services runs programs that ask for so many CPUs each as services of systemd.
 func (t *T) services(each int) hosting {
 	h := hosting{pids: t.pidsOf}
+	h.history = func() string { return t.command(installed, "history", "--limit", "0") }
 	h.homenode = func() func() {
 		t.command("systemctl", "start", "homenode")
 		t.answers("0")
@@ -154,6 +158,25 @@ func (t *T) databaseArm(scene string, h hosting, a arm, servers []databaseServer
 	for _, s := range servers {
 		nodes, own, processes := t.whereAll(h.pids(s.name))
 		t.Logf("%s: %s, %d processes, may use the CPUs of nodes %s, memory %s", a.name, s.name, processes, nodes, byNodeText(own))
+		if a.homenode && share(own, nodes) < 1 {
+			t.logAway(s.name, h.pids(s.name), nodes)
+			t.logLines("history", h.history(), 60)
+		}
+	}
+}
+
+// logAway shows the mappings of processes that have pages off their home.
+func (t *T) logAway(name string, pids []int, home set) {
+	for _, pid := range pids {
+		maps, err := numaMaps(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		for _, m := range maps {
+			if (m.anon || m.file != "") && share(m.nodes, home) < 1 && !strings.HasPrefix(m.file, "/usr/") {
+				t.Logf("%s: process %d %s: %x %s %s", name, pid, strings.TrimSpace(readText(fmt.Sprintf("/proc/%d/comm", pid))), m.start, cmp.Or(m.file, "anonymous"), byNodeText(m.nodes))
+			}
+		}
 	}
 }
 

@@ -62,6 +62,7 @@ func (t *T) servicePods(c *cri) hosting {
 		return func() { t.cleanPods(c) }
 	}
 	h.first = func(name string) int { return of(name).pid }
+	h.history = func() string { return homenode("history", "--limit", "0").out }
 	h.pids = func(name string) []int { return t.pidsIn(of(name).group) }
 	return h
 }
