@@ -94,9 +94,12 @@ type serial struct {
 	} `xml:"source"`
 }
 
-// domainOf describes the guest of an instance, in a home.
-func domainOf(in *instance, h home, kernel, initrd, init, console string) ([]byte, error) {
+// domainOf describes the guest of an instance, in a home. Without KVM its processors are emulated.
+func domainOf(in *instance, h home, emulate bool, kernel, initrd, init, console string) ([]byte, error) {
 	d := domain{Type: "kvm", Name: in.name, Memory: memory{"MiB", in.ask.memory}, VCPU: vcpu{"static", in.ask.cpus}, CPU: cpuMode{"host-passthrough"}, End: "destroy", Reboot: "destroy"}
+	if emulate {
+		d.Type, d.CPU.Mode = "qemu", "maximum" // the host's own processor cannot be passed through
+	}
 	d.OS = bootOS{"hvm", kernel, initrd, "root=host rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=1048576 ro console=ttyS0 quiet panic=-1 noresume init=" + init}
 	d.Share.Type, d.Share.Access, d.Share.Source.Dir, d.Share.Target.Dir = "mount", "passthrough", "/", "host"
 	d.Serial.Type, d.Serial.Source.Path = "file", console
@@ -171,7 +174,7 @@ func (l *lab) guest(in *instance, h home, script string) ([]string, error) {
 		return nil, err
 	}
 	console := strings.TrimSuffix(script, ".sh") + ".console"
-	text, err := domainOf(in, h, kernel, initrd, init, console)
+	text, err := domainOf(in, h, l.emulate, kernel, initrd, init, console)
 	if err != nil {
 		return nil, err
 	}

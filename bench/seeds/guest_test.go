@@ -11,14 +11,14 @@ import (
 )
 
 // TestDomain: a pinned guest has a CPU for each vCPU and the memory of its node, one that floats has
-// neither; libvirt's own schema takes both.
+// neither, and one that is emulated asks for no KVM; libvirt's own schema takes all three.
 func TestDomain(t *testing.T) {
 	in := &instance{name: ours + "-x-0", ask: ask{cpus: 2, memory: 1024}}
-	floating, err := domainOf(in, home{}, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init", "/var/tmp/x.console")
+	floating, err := domainOf(in, home{}, false, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init", "/var/tmp/x.console")
 	if err != nil {
 		t.Fatal(err)
 	}
-	pinned, err := domainOf(in, home{topology.CPUs(4, 6), topology.Nodes(1)}, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init", "/var/tmp/x.console")
+	pinned, err := domainOf(in, home{topology.CPUs(4, 6), topology.Nodes(1)}, false, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init", "/var/tmp/x.console")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,11 +27,20 @@ func TestDomain(t *testing.T) {
 			t.Errorf("%s: want it in the pinned guest alone:\n%s\n%s", want, pinned, floating)
 		}
 	}
+	emulated, err := domainOf(in, home{}, true, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init", "/var/tmp/x.console")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`<domain type="qemu">`, `<cpu mode="maximum">`} {
+		if !strings.Contains(string(emulated), want) || strings.Contains(string(floating), want) {
+			t.Errorf("%s: want it in the emulated guest alone:\n%s\n%s", want, emulated, floating)
+		}
+	}
 	validate, err := exec.LookPath("virt-xml-validate")
 	if err != nil {
 		t.Skip("skipped: no virt-xml-validate (package libvirt-clients)")
 	}
-	for name, text := range map[string][]byte{"floating.xml": floating, "pinned.xml": pinned} {
+	for name, text := range map[string][]byte{"floating.xml": floating, "pinned.xml": pinned, "emulated.xml": emulated} {
 		file := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(file, text, 0o644); err != nil {
 			t.Fatal(err)

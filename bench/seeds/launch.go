@@ -568,12 +568,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// kindOf is what a program can run in on this machine.
-func kindOf(k Kind) (as Kind, why string) {
+// kindOf is what a program can run in on this machine, and what is to be said about it. Guests are emulated where
+// the user asks for that.
+func kindOf(k Kind, emulate bool) (as Kind, why string) {
 	switch k {
 	case Guest:
 		if err := exec.Command("virsh", "-q", "version").Run(); err != nil {
 			return Process, "libvirt does not answer (virsh version): processes take the place of guests"
+		}
+		if emulate {
+			return Guest, "QEMU emulates the processors of guests, because the user asked for it (-emulate): what they measure says nothing"
 		}
 		if _, err := os.Stat("/dev/kvm"); err != nil {
 			return Process, "the machine has no /dev/kvm: processes take the place of guests"

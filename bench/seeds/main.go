@@ -36,6 +36,7 @@ type options struct {
 	measure, settle                               time.Duration
 	seed                                          uint64
 	list, describe, dry, smoke, restore, packages bool
+	emulate                                       bool
 }
 
 // Kinds of failure, by exit status.
@@ -88,6 +89,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	f.BoolVar(&o.describe, "describe", false, "print the source, the published result, and the commands and sizes here")
 	f.BoolVar(&o.dry, "dry-run", false, "print what would run, how long it takes, and what is missing; change nothing")
 	f.BoolVar(&o.smoke, "smoke", false, "run for seconds with tiny sizes: does it work? What cannot run is checked and named")
+	f.BoolVar(&o.emulate, "emulate", false, "with -smoke: start guests without /dev/kvm, emulated by QEMU; each takes minutes to start")
 	f.BoolVar(&o.restore, "restore", false, "restore what a run that was killed has left, and end")
 	f.BoolVar(&o.packages, "packages", false, "print the Debian packages that the experiments need")
 	f.StringVar(&o.out, "o", "bench/out/seeds", "`FOLDER` for report.md, results.json and what programs print, in one folder for each experiment")
@@ -111,6 +113,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 		return nil
 	} else if err != nil {
 		return usage("%w (-h shows all flags)", err)
+	}
+	if o.emulate && !o.smoke {
+		return usage("-emulate goes with -smoke: what an emulated guest measures says nothing")
 	}
 	f.Visit(func(f *flag.Flag) { o.settled = o.settled || f.Name == "settle" })
 	names := f.Args()
@@ -254,12 +259,12 @@ func (e *Experiment) small(h *topology.Host) error {
 
 // prepare is everything about a run that is known before it begins: its arms, plan and times.
 func (e *Experiment) prepare(h *topology.Host, o *options) (l *lab, skipped map[string]string, err error) {
-	l = &lab{e: e, host: h, smoke: o.smoke, prefer: map[Kind]Kind{}, state: &state{file: stateFile}}
+	l = &lab{e: e, host: h, smoke: o.smoke, emulate: o.emulate, prefer: map[Kind]Kind{}, state: &state{file: stateFile}}
 	if path, err := exec.LookPath(o.homenode); err == nil {
 		l.homenode, _ = filepath.Abs(path)
 	}
 	for _, p := range e.Programs {
-		l.prefer[p.As], _ = kindOf(p.As)
+		l.prefer[p.As], _ = kindOf(p.As, o.emulate)
 	}
 	l.rest = rest
 	if o.smoke {

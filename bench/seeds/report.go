@@ -84,7 +84,7 @@ func (l *lab) shows() []string {
 		say("The load comes from the same machine, and no arm places it.")
 	}
 	for _, p := range l.e.Programs {
-		if _, why := kindOf(p.As); why != "" && !slices.Contains(out, why+".") {
+		if _, why := kindOf(p.As, l.emulate); why != "" && !slices.Contains(out, why+".") {
 			say("%s.", strings.ToUpper(why[:1])+why[1:])
 		}
 	}

@@ -302,6 +302,7 @@ func (c *cri) create(p *pod, s containerSpec) (*container, error) {
 		"metadata":    message{"name": s.name},
 		"image":       message{"image": image},
 		"command":     command,
+		"envs":        []message{{"key": "PATH", "value": "/usr/sbin:/usr/bin:/bin"}},
 		"labels":      p.labelled(map[string]string{"io.kubernetes.container.name": s.name}),
 		"annotations": map[string]string{"io.kubernetes.container.restartCount": "0"},
 		"logPath":     k.walker.name + ".log",
