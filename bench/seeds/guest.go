@@ -138,14 +138,21 @@ while :; do :; done # no program can be read any more, and a first process that 
 `, script)
 }
 
-// initrd makes an initial RAM disk with 9p for the kernel that runs, once a run.
+// initrd makes an initial RAM disk with 9p, once a run, for the kernel that guests boot: the one that runs, unless
+// the user named another.
 func (l *lab) initrd() (kernel, initrd string, err error) {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return "", "", err
+	release := l.kernel
+	if release == "" {
+		var u unix.Utsname
+		if err := unix.Uname(&u); err != nil {
+			return "", "", err
+		}
+		release = unix.ByteSliceToString(u.Release[:])
 	}
-	release := unix.ByteSliceToString(u.Release[:])
 	kernel = "/boot/vmlinuz-" + release
+	if _, err := os.Stat(kernel); err != nil {
+		return "", "", fmt.Errorf("the kernel of guests: %w (-kernel names another one)", err)
+	}
 	initrd = filepath.Join(l.state.Dir, "initrd")
 	if _, err := os.Stat(initrd); err == nil {
 		return kernel, initrd, nil
@@ -154,13 +161,25 @@ func (l *lab) initrd() (kernel, initrd string, err error) {
 	if out, err := exec.Command("cp", "-r", "/etc/initramfs-tools", conf).CombinedOutput(); err != nil {
 		return "", "", fmt.Errorf("copy /etc/initramfs-tools: %w: %s", err, end(string(out)))
 	}
-	if err := os.WriteFile(filepath.Join(conf, "modules"), []byte("9p\n9pnet_virtio\nvirtio_pci\n"), 0o644); err != nil {
+	if err := onlyModules(conf, "9p", "9pnet_virtio", "virtio_pci"); err != nil {
 		return "", "", err
 	}
 	if out, err := exec.Command("mkinitramfs", "-d", conf, "-o", initrd, release).CombinedOutput(); err != nil {
 		return "", "", fmt.Errorf("mkinitramfs: %w: %s", err, end(string(out)))
 	}
 	return kernel, initrd, os.Chmod(initrd, 0o644)
+}
+
+// onlyModules has mkinitramfs take these modules and what they need. All that it takes by default
+// (MODULES=most, initramfs.conf(5)) fills half of a guest of 256 MiB.
+func onlyModules(conf string, modules ...string) error {
+	extra := filepath.Join(conf, "conf.d")
+	if err := os.MkdirAll(extra, 0o755); err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(conf, "modules"), []byte(strings.Join(modules, "\n")+"\n"), 0o644),
+		os.WriteFile(filepath.Join(extra, "zz-"+ours), []byte("MODULES=list\n"), 0o644))
 }
 
 // guest starts the guest of an instance, and returns a command that lasts as long as the guest.

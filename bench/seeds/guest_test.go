@@ -69,3 +69,32 @@ func TestPodCommand(t *testing.T) {
 		}
 	}
 }
+
+// TestGuestKernel: the kernel that guests boot has to be there. The initial RAM disk has the modules for the host's
+// files and what these need, whatever else the user's configuration names.
+func TestGuestKernel(t *testing.T) {
+	l := &lab{kernel: "0.0-none", state: &state{Dir: t.TempDir()}}
+	_, _, err := l.initrd()
+	if err == nil || !strings.Contains(err.Error(), "/boot/vmlinuz-0.0-none") || !strings.Contains(err.Error(), "-kernel") {
+		t.Errorf("without its kernel: %v", err)
+	}
+	conf := t.TempDir()
+	if err := os.Mkdir(filepath.Join(conf, "conf.d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"initramfs.conf", "conf.d/driver-policy"} {
+		if err := os.WriteFile(filepath.Join(conf, name), []byte("MODULES=most\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := onlyModules(conf, "9p", "virtio_pci"); err != nil {
+		t.Fatal(err)
+	}
+	// As mkinitramfs reads them: initramfs.conf, then conf.d in order.
+	read := exec.Command("sh", "-c", `. ./initramfs.conf; for f in conf.d/*; do . "./$f"; done; echo "$MODULES"; cat modules`)
+	read.Dir = conf
+	out, err := read.CombinedOutput()
+	if want := "list\n9p\nvirtio_pci\n"; err != nil || string(out) != want {
+		t.Errorf("mkinitramfs would read %q (%v), want %q", out, err, want)
+	}
+}

@@ -29,7 +29,7 @@ import (
 func init() { runtime.LockOSThread() }
 
 type options struct {
-	out, arms, homenode                           string
+	out, arms, homenode, kernel                   string
 	set                                           map[string]Formula
 	settled                                       bool // -settle was given
 	blocks                                        int
@@ -95,6 +95,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	f.StringVar(&o.out, "o", "bench/out/seeds", "`FOLDER` for report.md, results.json and what programs print, in one folder for each experiment")
 	f.StringVar(&o.arms, "arms", "", "`ARMS` such as kernel,homenode, the baseline first (default: those of the file that can be here)")
 	f.StringVar(&o.homenode, "homenode", "./homenode", "the `PROGRAM` for the arm homenode")
+	f.StringVar(&o.kernel, "kernel", "", "the `RELEASE` of the kernel in /boot that guests boot (default: the host's own)")
 	f.IntVar(&o.blocks, "blocks", 0, "`BLOCKS`, each with one period of each arm (default: the fewest that can show anything)")
 	f.DurationVar(&o.measure, "measure", 0, "measured `TIME` of a period (default: the file's)")
 	f.DurationVar(&o.settle, "settle", 0, "`TIME` from the start of servers to the load (default: the file's)")
@@ -259,7 +260,7 @@ func (e *Experiment) small(h *topology.Host) error {
 
 // prepare is everything about a run that is known before it begins: its arms, plan and times.
 func (e *Experiment) prepare(h *topology.Host, o *options) (l *lab, skipped map[string]string, err error) {
-	l = &lab{e: e, host: h, smoke: o.smoke, emulate: o.emulate, prefer: map[Kind]Kind{}, state: &state{file: stateFile}}
+	l = &lab{e: e, host: h, smoke: o.smoke, emulate: o.emulate, kernel: o.kernel, prefer: map[Kind]Kind{}, state: &state{file: stateFile}}
 	if path, err := exec.LookPath(o.homenode); err == nil {
 		l.homenode, _ = filepath.Abs(path)
 	}

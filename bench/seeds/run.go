@@ -24,6 +24,7 @@ type lab struct {
 	raw      string // folder for what programs print
 	smoke    bool
 	emulate  bool          // guests without KVM
+	kernel   string        // the release that guests boot; "" for the host's
 	rest     time.Duration // before the programs of a period start, in every arm: a daemon takes its time
 	plan     trial.Plan
 	began    time.Time
