@@ -98,3 +98,49 @@ func TestGuestKernel(t *testing.T) {
 		t.Errorf("mkinitramfs would read %q (%v), want %q", out, err, want)
 	}
 }
+
+const madeUpGuest = `name: made-up
+title: Made up
+published: {source: a, url: none, machine: c, result: d}
+repeats: e
+needs: {cpus: 1, nodes: 1, memory_mib: 1}
+sizes: {mib: 256}
+programs:
+  - {name: guest, role: work, as: guest, cpus: "1", memory_mib: mib, class: shared, run: "echo processors $(nproc)"}
+metrics:
+  - {name: processors, unit: "", better: higher, of: [guest], pattern: 'processors ([0-9]+)'}
+arms: [kernel, first-free]
+periods: {settle: 0s, measure: 1s}
+`
+
+// TestGuestRuns: guests of libvirt, one that floats and one that is pinned, boot, print their value, and are gone
+// afterwards. HOMENODE_TEST_GUESTS names the release of a kernel in /boot that has 9p; it takes minutes.
+func TestGuestRuns(t *testing.T) {
+	kernel := os.Getenv("HOMENODE_TEST_GUESTS")
+	if kernel == "" {
+		t.Skip("skipped: HOMENODE_TEST_GUESTS names no kernel")
+	}
+	host, err := topology.FromSysfs(os.DirFS("/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := inside(t)
+	l := labOn(t, top, madeUpGuest, host, &options{blocks: 1, seed: 7, smoke: true, emulate: true, kernel: kernel})
+	// A guest has a /tmp of its own.
+	if l.state.Dir, err = os.MkdirTemp("/var/tmp", ours+"-"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(l.state.Dir) })
+	l.state.In = []Kind{Guest}
+	values := map[string]float64{}
+	if err := l.experiment(t.Context(), func(p period) { values[p.arm] = p.values["processors"] }); err != nil {
+		t.Fatal(err)
+	}
+	if values["kernel"] != 1 || values["first-free"] != 1 {
+		t.Errorf("processors of the guests: %v, want 1 in each arm", values)
+	}
+	if left, _ := exec.Command("virsh", "list", "--all", "--name").Output(); strings.Contains(string(left), ours) {
+		t.Errorf("guests are left: %s", left)
+	}
+	restored(t, l)
+}
