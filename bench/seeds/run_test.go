@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func labOn(t *testing.T, top, text string, h *topology.Host, o *options) *lab {
 	}
 	l.rest = 0
 	l.raw, l.self = filepath.Join(top, "raw"), "seeds"
-	l.state = &state{file: filepath.Join(top, "state.json"), Run: "test-" + filepath.Base(top), Dir: filepath.Join(top, ours+"-dir")}
+	l.state = &state{file: filepath.Join(top, "state.json"), Run: rand.Text(), Dir: filepath.Join(top, ours+"-dir")}
 	l.say = func(format string, a ...any) { t.Logf(format, a...) }
 	for _, d := range []string{l.raw, l.state.Dir} {
 		if err := os.Mkdir(d, 0o755); err != nil {
