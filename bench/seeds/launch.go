@@ -568,8 +568,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// kindOf is what a program can run in on this machine, and what is to be said about it. Guests are emulated where
-// the user asks for that.
+// kindOf returns what a program can run in on this machine, and a note for the report. It does without KVM where
+// the user wants emulated guests.
 func kindOf(k Kind, emulate bool) (as Kind, why string) {
 	switch k {
 	case Guest:
@@ -577,7 +577,7 @@ func kindOf(k Kind, emulate bool) (as Kind, why string) {
 			return Process, "libvirt does not answer (virsh version): processes take the place of guests"
 		}
 		if emulate {
-			return Guest, "QEMU emulates the processors of guests, because the user asked for it (-emulate): what they measure says nothing"
+			return Guest, "QEMU emulates the processors of guests (-emulate): what they measure says nothing"
 		}
 		if _, err := os.Stat("/dev/kvm"); err != nil {
 			return Process, "the machine has no /dev/kvm: processes take the place of guests"

@@ -97,7 +97,7 @@ func (t *T) services(each int) hosting {
 	return h
 }
 
-// servers counts programs under each of these arms.
+// servers counts programs under each arm.
 func (t *T) servers(scene string, h hosting, arms []arm, servers []databaseServer) {
 	slots := 0
 	random := rand.New(rand.NewPCG(seed(), 27))
@@ -173,9 +173,13 @@ func (t *T) logAway(name string, pids []int, home set) {
 			continue // it has ended
 		}
 		for _, m := range maps {
-			if (m.anon || m.file != "") && share(m.nodes, home) < 1 && !strings.HasPrefix(m.file, "/usr/") {
-				t.Logf("%s: process %d %s: %x %s %s", name, pid, strings.TrimSpace(readText(fmt.Sprintf("/proc/%d/comm", pid))), m.start, cmp.Or(m.file, "anonymous"), byNodeText(m.nodes))
+			library := strings.HasPrefix(m.file, "/usr/")
+			if library || len(m.nodes) == 0 || share(m.nodes, home) == 1 {
+				continue
 			}
+			program := readText(fmt.Sprintf("/proc/%d/comm", pid))
+			what := cmp.Or(m.file, "anonymous")
+			t.Logf("%s: process %d %s: %x %s %s", name, pid, program, m.start, what, byNodeText(m.nodes))
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (t *T) servicePods(c *cri) hosting {
 			}
 			specs = append(specs, p)
 		}
-		os.Remove(memcachedSocket) // the last arm's, which would look ready
+		os.Remove(memcachedSocket) // left by the last arm: its server would seem ready
 		pods = t.pods(c, specs...)
 		for _, s := range servers {
 			t.awaitPod(of(s.name), s.program)

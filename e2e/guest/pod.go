@@ -34,7 +34,7 @@ type containerSpec struct {
 	memoryMiB int      // limit; 0 is none
 	cpuset    string   // what the kubelet's static CPU manager gives it
 	idle      bool     // nothing walks in it
-	program   *program // what runs in it in the place of a walker
+	program   *program // runs in place of a walker
 	own       bool     // a workload of its own in homenode, beside its pod
 }
 
@@ -250,17 +250,19 @@ func (p *pod) resources(k containerSpec) message {
 
 func (k *container) folder() string { return podFolder + "/" + k.walker.name }
 
-// command is what runs in a container, which first notes its status.
+// command returns the container's command line. It saves its status first.
 func (k *container) command() []string {
 	const note = "cat /proc/self/status >/control/first; "
 	shell := []string{"/bin/sh", "-c"}
 	switch {
 	case k.spec.program != nil:
-		return append(append(shell, note+`exec "$@"`, "sh"), k.spec.program.argv...)
+		run := `export PATH=/usr/sbin:/usr/bin:/bin; exec "$@"`
+		return append(append(shell, note+run, "sh"), k.spec.program.argv...)
 	case k.spec.idle:
 		return append(shell, note+"exec sleep 2147483647")
 	}
-	return append(shell, note+"export GODEBUG=asyncpreemptoff=1; exec /e2e/walker "+strings.Join(k.args(), " ")+" </control/in >/control/out 2>/control/err")
+	walk := "export GODEBUG=asyncpreemptoff=1; exec /e2e/walker " + strings.Join(k.args(), " ")
+	return append(shell, note+walk+" </control/in >/control/out 2>/control/err")
 }
 
 // create makes a container whose walker is heard through two FIFOs.
@@ -302,7 +304,6 @@ func (c *cri) create(p *pod, s containerSpec) (*container, error) {
 		"metadata":    message{"name": s.name},
 		"image":       message{"image": image},
 		"command":     command,
-		"envs":        []message{{"key": "PATH", "value": "/usr/sbin:/usr/bin:/bin"}},
 		"labels":      p.labelled(map[string]string{"io.kubernetes.container.name": s.name}),
 		"annotations": map[string]string{"io.kubernetes.container.restartCount": "0"},
 		"logPath":     k.walker.name + ".log",

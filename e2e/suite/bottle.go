@@ -17,7 +17,10 @@ var BottleArms = []string{
 }
 
 // BottleScenes are the work in the bottle.
-var BottleScenes = []string{"ten", "six-guests", "eight-guests", "two", "pods", "wide", "idle", "full", "interleaved", "database", "idle-local", "services", "service-pods"}
+var BottleScenes = []string{
+	"ten", "six-guests", "eight-guests", "two", "pods", "wide", "idle", "full", "interleaved", "database", "idle-local",
+	"services", "service-pods",
+}
 
 // BottleUnmoved are the scenes in which there is nothing to gain: homenode must do no harm there.
 var BottleUnmoved = []string{"idle", "idle-local", "full", "interleaved"}
@@ -56,7 +59,10 @@ func init() {
 		Shape{Name: "bottle-database", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "systemd", Systemd: true, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
 		Shape{Name: "bottle-services", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "services", Systemd: true, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
 		// The same programs, in pods.
-		Shape{Name: "bottle-service-pods", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "programs", Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
+		Shape{
+			Name: "bottle-service-pods", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "programs", Count: true, Slow: true,
+			Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two,
+		},
 		// Ten real pods.
 		Shape{Name: "bottle-pods", Nodes: 2, CPUsPerNode: 6, NodeMiB: 768, Disk: "containerd", Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two})
 	for _, scene := range []struct{ name, shape string }{
