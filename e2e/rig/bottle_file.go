@@ -264,11 +264,11 @@ var bottleScenes = []struct{ name, title, text string }{
 	{"database", "A database with its cache", "Two nodes of 4 CPUs and 768 MiB with systemd; PostgreSQL 17 (64 MiB of shared buffers, pgbench, 200,000 rows, reads only) and redis (60,000 keys of 500 bytes, redis-benchmark, reads only) as services, both asked at once by four connections. Counted: the memory of its own that each has mapped (shared buffers, keys), by all of its processes; not the libraries."},
 	{"wide", "A program wider than a node", "Four nodes of 4 CPUs and 576 MiB; six threads over 528 MiB, each over its part; its memory starts interleaved. Under homenode with threads.sample."},
 	{"services", "redis, sqlite, memcached and nginx", "The machine of the database, with redis (40,000 keys of 500 bytes), sqlite's command line (24 MiB of rows in memory that it allocates at once, read at random), memcached (50,000 items of 500 bytes) and nginx (two workers that compress a page of 256 KiB anew for each client) as services that ask for one CPU each, all asked at once. Counted as there; nginx maps its buffers anew for each request."},
-	{"service-pods", "redis, sqlite, memcached and nginx, each in a pod", "The same programs and clients on the " +
-		"same machine, in containers of the real containerd and runc: a pod for each, which requests one CPU and may " +
-		"have 192 MiB. Under the kubelet's rule the pods are Guaranteed, with CPUs of their own. homenode places them " +
-		"by the Node Resource Interface before they start. The clients are outside of the pods. The versions are " +
-		"those of Debian forky; the services are of trixie."},
+	{"service-pods", "redis, sqlite, memcached and nginx, each in a pod", "" +
+		"The same programs and clients on the same machine, in containers of the real containerd and runc: a pod for " +
+		"each, which requests one CPU and may have 192 MiB. Under the kubelet's rule the pods are Guaranteed, with " +
+		"CPUs of their own. homenode places them by the Node Resource Interface before they start. The clients are " +
+		"outside of the pods. The versions are those of Debian forky; the services are of trixie."},
 	{"idle", "An idle host", "In virtual time: two nodes of 2 CPUs, whose cache has the size of a real one (33 MiB in 11 ways), and the scans of the product, every 2 s. One program of one thread over 480 MiB, of which it visits 30 MiB of lines: nine tenths of the cache. There is something to gain only where the kernel leaves the thread on another node than its memory."},
 	{"idle-local", "An idle host, all memory local", "The machine and the program of an idle host (a cache of 33 MiB, scans every 2 s, 480 MiB); the program starts on node 0 and may run anywhere once its memory is filled, so that its thread and its memory are on one node in both arms. There is nothing to gain."},
 	{"full", "Work that fills the machine", "In virtual time: two nodes of 2 CPUs and a cache of 256 KiB each; one program with a thread for each CPU and more memory than a node has; each thread uses all of it. There is nothing to gain."},
