@@ -94,9 +94,12 @@ type serial struct {
 	} `xml:"source"`
 }
 
-// domainOf describes the guest of an instance, in a home.
-func domainOf(in *instance, h home, kernel, initrd, init, console string) ([]byte, error) {
+// domainOf describes the guest of an instance, in a home. Without KVM its processors are emulated.
+func domainOf(in *instance, h home, emulate bool, kernel, initrd, init, console string) ([]byte, error) {
 	d := domain{Type: "kvm", Name: in.name, Memory: memory{"MiB", in.ask.memory}, VCPU: vcpu{"static", in.ask.cpus}, CPU: cpuMode{"host-passthrough"}, End: "destroy", Reboot: "destroy"}
+	if emulate {
+		d.Type, d.CPU.Mode = "qemu", "maximum" // the host's own processor cannot be passed through
+	}
 	d.OS = bootOS{"hvm", kernel, initrd, "root=host rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=1048576 ro console=ttyS0 quiet panic=-1 noresume init=" + init}
 	d.Share.Type, d.Share.Access, d.Share.Source.Dir, d.Share.Target.Dir = "mount", "passthrough", "/", "host"
 	d.Serial.Type, d.Serial.Source.Path = "file", console
@@ -135,14 +138,21 @@ while :; do :; done # no program can be read any more, and a first process that 
 `, script)
 }
 
-// initrd makes an initial RAM disk with 9p for the kernel that runs, once a run.
+// initrd makes an initial RAM disk with 9p, once a run, for the kernel that guests boot: the one that runs, unless
+// the user named another.
 func (l *lab) initrd() (kernel, initrd string, err error) {
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return "", "", err
+	release := l.kernel
+	if release == "" {
+		var u unix.Utsname
+		if err := unix.Uname(&u); err != nil {
+			return "", "", err
+		}
+		release = unix.ByteSliceToString(u.Release[:])
 	}
-	release := unix.ByteSliceToString(u.Release[:])
 	kernel = "/boot/vmlinuz-" + release
+	if _, err := os.Stat(kernel); err != nil {
+		return "", "", fmt.Errorf("the kernel of guests: %w (-kernel names another one)", err)
+	}
 	initrd = filepath.Join(l.state.Dir, "initrd")
 	if _, err := os.Stat(initrd); err == nil {
 		return kernel, initrd, nil
@@ -151,13 +161,25 @@ func (l *lab) initrd() (kernel, initrd string, err error) {
 	if out, err := exec.Command("cp", "-r", "/etc/initramfs-tools", conf).CombinedOutput(); err != nil {
 		return "", "", fmt.Errorf("copy /etc/initramfs-tools: %w: %s", err, end(string(out)))
 	}
-	if err := os.WriteFile(filepath.Join(conf, "modules"), []byte("9p\n9pnet_virtio\nvirtio_pci\n"), 0o644); err != nil {
+	if err := onlyModules(conf, "9p", "9pnet_virtio", "virtio_pci"); err != nil {
 		return "", "", err
 	}
 	if out, err := exec.Command("mkinitramfs", "-d", conf, "-o", initrd, release).CombinedOutput(); err != nil {
 		return "", "", fmt.Errorf("mkinitramfs: %w: %s", err, end(string(out)))
 	}
 	return kernel, initrd, os.Chmod(initrd, 0o644)
+}
+
+// onlyModules has mkinitramfs take these modules and what they need. All that it takes by default
+// (MODULES=most, initramfs.conf(5)) fills half of a guest of 256 MiB.
+func onlyModules(conf string, modules ...string) error {
+	extra := filepath.Join(conf, "conf.d")
+	if err := os.MkdirAll(extra, 0o755); err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(filepath.Join(conf, "modules"), []byte(strings.Join(modules, "\n")+"\n"), 0o644),
+		os.WriteFile(filepath.Join(extra, "zz-"+ours), []byte("MODULES=list\n"), 0o644))
 }
 
 // guest starts the guest of an instance, and returns a command that lasts as long as the guest.
@@ -171,7 +193,7 @@ func (l *lab) guest(in *instance, h home, script string) ([]string, error) {
 		return nil, err
 	}
 	console := strings.TrimSuffix(script, ".sh") + ".console"
-	text, err := domainOf(in, h, kernel, initrd, init, console)
+	text, err := domainOf(in, h, l.emulate, kernel, initrd, init, console)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,14 +12,17 @@ import (
 )
 
 // TestDomain: a pinned guest has a CPU for each vCPU and the memory of its node, one that floats has
-// neither; libvirt's own schema takes both.
+// neither, and one that is emulated asks for no KVM; libvirt's own schema takes all three.
 func TestDomain(t *testing.T) {
 	in := &instance{name: ours + "-x-0", ask: ask{cpus: 2, memory: 1024}}
-	floating, err := domainOf(in, home{}, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init", "/var/tmp/x.console")
+	domain := func(h home, emulate bool) ([]byte, error) {
+		return domainOf(in, h, emulate, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init", "/var/tmp/x.console")
+	}
+	floating, err := domain(home{}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pinned, err := domainOf(in, home{topology.CPUs(4, 6), topology.Nodes(1)}, "/boot/vmlinuz", "/var/tmp/initrd", "/var/tmp/x.init", "/var/tmp/x.console")
+	pinned, err := domain(home{topology.CPUs(4, 6), topology.Nodes(1)}, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,11 +31,21 @@ func TestDomain(t *testing.T) {
 			t.Errorf("%s: want it in the pinned guest alone:\n%s\n%s", want, pinned, floating)
 		}
 	}
+	emulated, err := domain(home{}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`<domain type="qemu">`, `<cpu mode="maximum">`} {
+		if !strings.Contains(string(emulated), want) || strings.Contains(string(floating), want) {
+			t.Errorf("%s: want it in the emulated guest alone:\n%s\n%s", want, emulated, floating)
+		}
+	}
 	validate, err := exec.LookPath("virt-xml-validate")
 	if err != nil {
 		t.Skip("skipped: no virt-xml-validate (package libvirt-clients)")
 	}
-	for name, text := range map[string][]byte{"floating.xml": floating, "pinned.xml": pinned} {
+	all := map[string][]byte{"floating.xml": floating, "pinned.xml": pinned, "emulated.xml": emulated}
+	for name, text := range all {
 		file := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(file, text, 0o644); err != nil {
 			t.Fatal(err)
@@ -59,4 +73,81 @@ func TestPodCommand(t *testing.T) {
 			t.Errorf("ctr run has no %s", flag)
 		}
 	}
+}
+
+// TestGuestKernel: the kernel of guests must exist. The initial RAM disk gets the modules for the host's
+// files, whatever else the user's configuration names.
+func TestGuestKernel(t *testing.T) {
+	l := &lab{kernel: "0.0-none", state: &state{Dir: t.TempDir()}}
+	_, _, err := l.initrd()
+	text := fmt.Sprint(err)
+	if !strings.Contains(text, "/boot/vmlinuz-0.0-none") || !strings.Contains(text, "-kernel") {
+		t.Errorf("without its kernel: %v", err)
+	}
+	conf := t.TempDir()
+	if err := os.Mkdir(filepath.Join(conf, "conf.d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"initramfs.conf", "conf.d/driver-policy"} {
+		if err := os.WriteFile(filepath.Join(conf, name), []byte("MODULES=most\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := onlyModules(conf, "9p", "virtio_pci"); err != nil {
+		t.Fatal(err)
+	}
+	// As mkinitramfs reads them: initramfs.conf, then conf.d in order.
+	const script = `. ./initramfs.conf; for f in conf.d/*; do . "./$f"; done; echo "$MODULES"; cat modules`
+	read := exec.Command("sh", "-c", script)
+	read.Dir = conf
+	out, err := read.CombinedOutput()
+	if want := "list\n9p\nvirtio_pci\n"; err != nil || string(out) != want {
+		t.Errorf("mkinitramfs would read %q (%v), want %q", out, err, want)
+	}
+}
+
+const madeUpGuest = `name: made-up
+title: Made up
+published: {source: a, url: none, machine: c, result: d}
+repeats: e
+needs: {cpus: 1, nodes: 1, memory_mib: 1}
+sizes: {mib: 256}
+programs:
+  - {name: guest, role: work, as: guest, cpus: "1", memory_mib: mib, class: shared, run: "echo processors $(nproc)"}
+metrics:
+  - {name: processors, unit: "", better: higher, of: [guest], pattern: 'processors ([0-9]+)'}
+arms: [kernel, first-free]
+periods: {settle: 0s, measure: 1s}
+`
+
+// TestGuestRuns: guests of libvirt, one that floats and one that is pinned, boot, print their value, and are gone
+// afterwards. HOMENODE_TEST_GUESTS names the release of a kernel in /boot that has 9p; it takes minutes.
+func TestGuestRuns(t *testing.T) {
+	kernel := os.Getenv("HOMENODE_TEST_GUESTS")
+	if kernel == "" {
+		t.Skip("skipped: HOMENODE_TEST_GUESTS names no kernel")
+	}
+	host, err := topology.FromSysfs(os.DirFS("/"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	top := inside(t)
+	l := labOn(t, top, madeUpGuest, host, &options{blocks: 1, seed: 7, smoke: true, emulate: true, kernel: kernel})
+	// A guest has a /tmp of its own.
+	if l.state.Dir, err = os.MkdirTemp("/var/tmp", ours+"-"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(l.state.Dir) })
+	l.state.In = []Kind{Guest}
+	values := map[string]float64{}
+	if err := l.experiment(t.Context(), func(p period) { values[p.arm] = p.values["processors"] }); err != nil {
+		t.Fatal(err)
+	}
+	if values["kernel"] != 1 || values["first-free"] != 1 {
+		t.Errorf("processors of the guests: %v, want 1 in each arm", values)
+	}
+	if left, _ := exec.Command("virsh", "list", "--all", "--name").Output(); strings.Contains(string(left), ours) {
+		t.Errorf("guests are left: %s", left)
+	}
+	restored(t, l)
 }

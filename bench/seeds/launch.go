@@ -568,12 +568,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// kindOf is what a program can run in on this machine.
-func kindOf(k Kind) (as Kind, why string) {
+// kindOf returns what a program can run in on this machine, and a note for the report. It does without KVM where
+// the user wants emulated guests.
+func kindOf(k Kind, emulate bool) (as Kind, why string) {
 	switch k {
 	case Guest:
 		if err := exec.Command("virsh", "-q", "version").Run(); err != nil {
 			return Process, "libvirt does not answer (virsh version): processes take the place of guests"
+		}
+		if emulate {
+			return Guest, "QEMU emulates the processors of guests (-emulate): what they measure says nothing"
 		}
 		if _, err := os.Stat("/dev/kvm"); err != nil {
 			return Process, "the machine has no /dev/kvm: processes take the place of guests"

@@ -29,13 +29,14 @@ import (
 func init() { runtime.LockOSThread() }
 
 type options struct {
-	out, arms, homenode                           string
+	out, arms, homenode, kernel                   string
 	set                                           map[string]Formula
 	settled                                       bool // -settle was given
 	blocks                                        int
 	measure, settle                               time.Duration
 	seed                                          uint64
 	list, describe, dry, smoke, restore, packages bool
+	emulate                                       bool
 }
 
 // Kinds of failure, by exit status.
@@ -75,24 +76,19 @@ func exit(err error) {
 	os.Exit(status)
 }
 
-func run(ctx context.Context, args []string, out, errs io.Writer) error {
-	var o options
-	f := flag.NewFlagSet("seeds", flag.ContinueOnError)
-	f.SetOutput(io.Discard)
-	help := func() {
-		f.SetOutput(out)
-		fmt.Fprint(out, "usage: seeds [flags] EXPERIMENT… | all\n\nRepeats published experiments on this machine; docs/seeds.md says how.\n\n")
-		f.PrintDefaults()
-	}
+// flags defines the flags of the command line.
+func (o *options) flags(f *flag.FlagSet) {
 	f.BoolVar(&o.list, "list", false, "list the experiments, and what is missing here")
 	f.BoolVar(&o.describe, "describe", false, "print the source, the published result, and the commands and sizes here")
 	f.BoolVar(&o.dry, "dry-run", false, "print what would run, how long it takes, and what is missing; change nothing")
 	f.BoolVar(&o.smoke, "smoke", false, "run for seconds with tiny sizes: does it work? What cannot run is checked and named")
+	f.BoolVar(&o.emulate, "emulate", false, "with -smoke: start guests without /dev/kvm, emulated by QEMU; each takes minutes")
 	f.BoolVar(&o.restore, "restore", false, "restore what a run that was killed has left, and end")
 	f.BoolVar(&o.packages, "packages", false, "print the Debian packages that the experiments need")
 	f.StringVar(&o.out, "o", "bench/out/seeds", "`FOLDER` for report.md, results.json and what programs print, in one folder for each experiment")
 	f.StringVar(&o.arms, "arms", "", "`ARMS` such as kernel,homenode, the baseline first (default: those of the file that can be here)")
 	f.StringVar(&o.homenode, "homenode", "./homenode", "the `PROGRAM` for the arm homenode")
+	f.StringVar(&o.kernel, "kernel", "", "`RELEASE` of the kernel in /boot for guests (default: the host's own)")
 	f.IntVar(&o.blocks, "blocks", 0, "`BLOCKS`, each with one period of each arm (default: the fewest that can show anything)")
 	f.DurationVar(&o.measure, "measure", 0, "measured `TIME` of a period (default: the file's)")
 	f.DurationVar(&o.settle, "settle", 0, "`TIME` from the start of servers to the load (default: the file's)")
@@ -106,11 +102,26 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 		return nil
 	})
 	f.Uint64Var(&o.seed, "seed", 0, "`NUMBER` that the order of the arms is drawn from (default: a new one for each run; the report has it)")
+}
+
+func run(ctx context.Context, args []string, out, errs io.Writer) error {
+	var o options
+	f := flag.NewFlagSet("seeds", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	help := func() {
+		f.SetOutput(out)
+		fmt.Fprint(out, "usage: seeds [flags] EXPERIMENT… | all\n\nRepeats published experiments on this machine; docs/seeds.md says how.\n\n")
+		f.PrintDefaults()
+	}
+	o.flags(f)
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		help()
 		return nil
 	} else if err != nil {
 		return usage("%w (-h shows all flags)", err)
+	}
+	if o.emulate && !o.smoke {
+		return usage("-emulate goes with -smoke: what an emulated guest measures says nothing")
 	}
 	f.Visit(func(f *flag.Flag) { o.settled = o.settled || f.Name == "settle" })
 	names := f.Args()
@@ -255,11 +266,12 @@ func (e *Experiment) small(h *topology.Host) error {
 // prepare is everything about a run that is known before it begins: its arms, plan and times.
 func (e *Experiment) prepare(h *topology.Host, o *options) (l *lab, skipped map[string]string, err error) {
 	l = &lab{e: e, host: h, smoke: o.smoke, prefer: map[Kind]Kind{}, state: &state{file: stateFile}}
+	l.emulate, l.kernel = o.emulate, o.kernel
 	if path, err := exec.LookPath(o.homenode); err == nil {
 		l.homenode, _ = filepath.Abs(path)
 	}
 	for _, p := range e.Programs {
-		l.prefer[p.As], _ = kindOf(p.As)
+		l.prefer[p.As], _ = kindOf(p.As, o.emulate)
 	}
 	l.rest = rest
 	if o.smoke {

@@ -83,8 +83,11 @@ func (l *lab) shows() []string {
 	if slices.ContainsFunc(l.e.Programs, func(p Program) bool { return p.Role == Load }) {
 		say("The load comes from the same machine, and no arm places it.")
 	}
+	if l.kernel != "" && l.prefer[Guest] == Guest {
+		say("Guests run Linux %s, which the user named (-kernel).", l.kernel)
+	}
 	for _, p := range l.e.Programs {
-		if _, why := kindOf(p.As); why != "" && !slices.Contains(out, why+".") {
+		if _, why := kindOf(p.As, l.emulate); why != "" && !slices.Contains(out, why+".") {
 			say("%s.", strings.ToUpper(why[:1])+why[1:])
 		}
 	}

@@ -23,6 +23,8 @@ type lab struct {
 	homenode string // the program, absolute; "" for none
 	raw      string // folder for what programs print
 	smoke    bool
+	emulate  bool          // guests without KVM
+	kernel   string        // the release that guests boot; "" for the host's
 	rest     time.Duration // before the programs of a period start, in every arm: a daemon takes its time
 	plan     trial.Plan
 	began    time.Time
@@ -202,7 +204,11 @@ func (l *lab) work(ctx context.Context, r *rule, all []*instance) error {
 		}
 	}
 	for _, in := range slices.Concat(works, loads) {
-		if err := in.wait(ctx, 3*l.plan.Period+5*patience); err != nil {
+		within := 3*l.plan.Period + 5*patience
+		if in.as == Guest && l.emulate {
+			within *= 6 // Linux takes minutes to start
+		}
+		if err := in.wait(ctx, within); err != nil {
 			return err
 		}
 	}

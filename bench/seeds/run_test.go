@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -37,21 +38,27 @@ func inside(t *testing.T) (top string) {
 // labOf is a lab for a made-up experiment on a machine of two nodes with a CPU each.
 func labOf(t *testing.T, top, text string) *lab {
 	t.Helper()
-	e, err := Parse([]byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
 	h := synthetic(t, "node:2(memory=1GiB) core:1")
 	if real, err := topology.FromSysfs(os.DirFS("/")); err != nil || !h.Allowed.SubsetOf(real.Allowed) {
 		t.Skip("skipped: CPUs 0 and 1 are not both to be had")
 	}
-	l, skipped, err := e.prepare(h, &options{blocks: 2, measure: time.Second, settled: true, seed: 7})
+	return labOn(t, top, text, h, &options{blocks: 2, measure: time.Second, settled: true, seed: 7})
+}
+
+// labOn is a lab for a made-up experiment on a machine.
+func labOn(t *testing.T, top, text string, h *topology.Host, o *options) *lab {
+	t.Helper()
+	e, err := Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, skipped, err := e.prepare(h, o)
 	if err != nil || len(skipped) > 0 {
 		t.Fatal(skipped, err)
 	}
 	l.rest = 0
 	l.raw, l.self = filepath.Join(top, "raw"), "seeds"
-	l.state = &state{file: filepath.Join(top, "state.json"), Run: "test-" + filepath.Base(top), Dir: filepath.Join(top, ours+"-dir")}
+	l.state = &state{file: filepath.Join(top, "state.json"), Run: rand.Text(), Dir: filepath.Join(top, ours+"-dir")}
 	l.say = func(format string, a ...any) { t.Logf(format, a...) }
 	for _, d := range []string{l.raw, l.state.Dir} {
 		if err := os.Mkdir(d, 0o755); err != nil {

@@ -41,13 +41,22 @@ version = 2
 E
 }
 
-# image writes an OCI image archive (image-spec, image-layout.md): busybox, and a
-# command that does nothing for ever.
-image() {
+# image writes the one image of this disk.
+image() { archive "$1" busybox busybox; }
+
+# busybox fills the root of an image: busybox, and a place for what tests mount.
+busybox() {
+	mkdir -p "$1"/{bin,dev,proc,sys,tmp,etc,e2e,control}
+	cp "$tree/usr/bin/busybox" "$1/bin/busybox"
+	for applet in sh cat sleep; do ln -s busybox "$1/bin/$applet"; done
+}
+
+# archive FILE NAME CONTENT writes an OCI image archive (image-spec, image-layout.md): the root that command
+# CONTENT fills, and a command that does nothing for ever.
+archive() {
 	local d=$out/image
-	mkdir -p "$d"/{blobs/sha256,root/{bin,dev,proc,sys,tmp,etc,e2e,control}}
-	cp "$tree/usr/bin/busybox" "$d/root/bin/busybox"
-	for applet in sh cat sleep; do ln -s busybox "$d/root/bin/$applet"; done
+	mkdir -p "$d"/{blobs/sha256,root}
+	"$3" "$d/root"
 	tar -C "$d/root" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf "$d/layer" .
 	local layer config manifest oci=application/vnd.oci.image
 	layer=$(blob "$d" layer)
@@ -60,8 +69,8 @@ image() {
 	local bytes
 	bytes=$(stat -c %s "$d/manifest")
 	manifest=$(blob "$d" manifest)
-	printf '{"schemaVersion":2,"manifests":[{"mediaType":"%s.manifest.v1+json","digest":"%s","size":%d,"annotations":{"io.containerd.image.name":"docker.io/e2e/busybox:1","org.opencontainers.image.ref.name":"1"},"platform":{"architecture":"amd64","os":"linux"}}]}' \
-		$oci "$manifest" "$bytes" >"$d/index.json"
+	printf '{"schemaVersion":2,"manifests":[{"mediaType":"%s.manifest.v1+json","digest":"%s","size":%d,"annotations":{"io.containerd.image.name":"docker.io/e2e/%s:1","org.opencontainers.image.ref.name":"1"},"platform":{"architecture":"amd64","os":"linux"}}]}' \
+		$oci "$manifest" "$bytes" "$2" >"$d/index.json"
 	echo '{"imageLayoutVersion":"1.0.0"}' >"$d/oci-layout"
 	tar -C "$d" --sort=name --mtime=@0 --owner=0 --group=0 --numeric-owner -cf "$1" oci-layout index.json blobs
 	rm -rf "$d"

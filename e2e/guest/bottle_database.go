@@ -3,8 +3,10 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,23 +41,72 @@ func bottleDatabase(t *T) {
 	redis := redisServer()
 	ask := []string{"redis-benchmark", "-s", "/tmp/redis.sock", "-q", "-c", "4", "-d", "500", "-r", "60000"}
 	redis.fill = append(ask[:len(ask):len(ask)], "-t", "set", "-n", "60000", "-P", "16")
-	t.servers("database", databaseCPUs, []databaseServer{
+	t.servers("database", t.services(databaseCPUs), t.armsFor(databaseCPUs), []databaseServer{
 		{program: redis, threads: 1, load: append(ask[:len(ask):len(ask)], "-t", "get", "-n", "10000")},
 		{program: postgres, threads: 4, load: append(pgbench[:len(pgbench):len(pgbench)], "-n", "-S", "-c", "4", "-j", "1", "-t", "250")},
 	})
 }
 
-// servers counts services under each arm; each asks for so many CPUs.
-func (t *T) servers(scene string, each int, servers []databaseServer) {
+// hosting is what the programs of a scene run as: services of systemd, or pods.
+type hosting struct {
+	// homenode starts it, and returns what ends it and undoes what it did.
+	homenode func() (end func())
+	// start starts the programs of an arm and returns, when all serve and are filled, what ends them.
+	start func(a arm, servers []databaseServer) (end func())
+	first func(name string) int   // the first process of a program
+	pids  func(name string) []int // all processes of a program
+	// history is what homenode has done.
+	history func() string
+}
+
+// services runs programs that ask for so many CPUs each as services of systemd.
+func (t *T) services(each int) hosting {
+	h := hosting{pids: t.pidsOf}
+	h.history = func() string { return t.command(installed, "history", "--limit", "0") }
+	h.homenode = func() func() {
+		t.command("systemctl", "start", "homenode")
+		t.answers("0")
+		return func() {
+			t.command(installed, "undo", "--all")
+			t.command("systemctl", "stop", "homenode")
+		}
+	}
+	h.start = func(a arm, servers []databaseServer) func() {
+		for i, s := range servers {
+			var options, before []string
+			if a.cpus != nil {
+				options = []string{"-p", "AllowedCPUs=" + a.cpus(i).String()}
+			}
+			if a.run {
+				before = []string{installed, "run", "--name", s.name, "--cpus", strconv.Itoa(each), "--memory", "192MiB", "--"}
+			}
+			t.startProgram(s.program, options, before...)
+			t.awaitProgram(s.program)
+		}
+		return func() {
+			for _, s := range slices.Backward(servers) {
+				t.command("systemctl", "stop", s.name)
+			}
+		}
+	}
+	h.first = func(name string) int {
+		pid, err := strconv.Atoi(t.show(name, "MainPID"))
+		t.Do(err)
+		return pid
+	}
+	return h
+}
+
+// servers counts programs under each arm.
+func (t *T) servers(scene string, h hosting, arms []arm, servers []databaseServer) {
 	slots := 0
 	random := rand.New(rand.NewPCG(seed(), 27))
-	arms := t.armsFor(each)
 	for _, i := range random.Perm(len(arms)) {
 		if !wantedArm(i) {
 			continue
 		}
 		start := time.Now()
-		t.databaseArm(scene, each, arms[i], servers, slots)
+		t.databaseArm(scene, h, arms[i], servers, slots)
 		slots += len(servers)
 		t.Logf("%s: %.0f s", arms[i].name, time.Since(start).Seconds())
 	}
@@ -63,34 +114,20 @@ func (t *T) servers(scene string, each int, servers []databaseServer) {
 }
 
 // databaseArm counts the servers under an arm. The plugin knows them by slots, from slot on.
-func (t *T) databaseArm(scene string, each int, a arm, servers []databaseServer, slot int) {
+func (t *T) databaseArm(scene string, h hosting, a arm, servers []databaseServer, slot int) {
 	t.Do(setBalancing(a.balancing))
 	defer func() { t.Do(setBalancing(false)) }()
 	if a.homenode {
-		t.command("systemctl", "start", "homenode")
-		defer func() {
-			t.command(installed, "undo", "--all")
-			t.command("systemctl", "stop", "homenode")
-		}()
-		t.answers("0")
+		end := h.homenode()
+		defer end()
 	}
-	for i, s := range servers {
-		var options, before []string
-		if a.cpus != nil {
-			options = []string{"-p", "AllowedCPUs=" + a.cpus(i).String()}
-		}
-		if a.run {
-			before = []string{installed, "run", "--name", s.name, "--cpus", strconv.Itoa(each), "--memory", "192MiB", "--"}
-		}
-		t.startProgram(s.program, options, before...)
-		defer t.command("systemctl", "stop", s.name)
-		t.awaitProgram(s.program)
-	}
+	end := h.start(a, servers)
+	defer end()
 	t.load(servers)
 	if a.running != nil {
 		var programs [][]int
 		for _, s := range servers {
-			programs = append(programs, t.pidsOf(s.name))
+			programs = append(programs, h.pids(s.name))
 		}
 		a.running(programs)
 	}
@@ -100,7 +137,7 @@ func (t *T) databaseArm(scene string, each int, a arm, servers []databaseServer,
 				if s.busy {
 					t.load(servers)
 				}
-				nodes, own, _ := t.whereUnit(s.name)
+				nodes, own, _ := t.whereAll(h.pids(s.name))
 				return nodes.size() == 1 && share(own, nodes) >= 0.99, fmt.Sprintf("its threads may use the CPUs of nodes %s, memory %s", nodes, byNodeText(own))
 			})
 		}
@@ -108,7 +145,7 @@ func (t *T) databaseArm(scene string, each int, a arm, servers []databaseServer,
 	t.warmUnderLoad(servers, a.warm)
 	t.record("SCENE %s", scene)
 	for i, s := range servers {
-		from, to := t.mappedBy(s)
+		from, to := t.mappedBy(h, s)
 		markFrom(uint32(from >> 21))
 		markTo(uint32(to>>21) + 1)
 		t.record("WALKER %d %s %d %d 0 local", slot+i, s.name, (to-from)>>20, s.threads)
@@ -119,8 +156,31 @@ func (t *T) databaseArm(scene string, each int, a arm, servers []databaseServer,
 	mark(tag)
 	t.record("MARK %d 1 %s", tag, a.name)
 	for _, s := range servers {
-		nodes, own, processes := t.whereUnit(s.name)
+		nodes, own, processes := t.whereAll(h.pids(s.name))
 		t.Logf("%s: %s, %d processes, may use the CPUs of nodes %s, memory %s", a.name, s.name, processes, nodes, byNodeText(own))
+		if a.homenode && share(own, nodes) < 1 {
+			t.logAway(s.name, h.pids(s.name), nodes)
+			t.logLines("history", h.history(), 60)
+		}
+	}
+}
+
+// logAway shows the mappings of processes that have pages off their home.
+func (t *T) logAway(name string, pids []int, home set) {
+	for _, pid := range pids {
+		maps, err := numaMaps(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		for _, m := range maps {
+			library := strings.HasPrefix(m.file, "/usr/")
+			if library || len(m.nodes) == 0 || share(m.nodes, home) == 1 {
+				continue
+			}
+			program := readText(fmt.Sprintf("/proc/%d/comm", pid))
+			what := cmp.Or(m.file, "anonymous")
+			t.Logf("%s: process %d %s: %x %s %s", name, pid, program, m.start, what, byNodeText(m.nodes))
+		}
 	}
 }
 
@@ -149,14 +209,12 @@ func (t *T) warmUnderLoad(servers []databaseServer, d time.Duration) {
 // workerSpace is what workers map below what they have from the first process, for as long as a request takes.
 const workerSpace = 8 << 20
 
-// mappedBy is where the first process of a service has mapped memory, or all of its processes: those are
+// mappedBy is where the first process of a program has mapped memory, or all of its processes: those are
 // copies of the first one, which map more below what they have from it.
-func (t *T) mappedBy(s databaseServer) (from, to uint64) {
-	main, err := strconv.Atoi(t.show(s.name, "MainPID"))
-	t.Do(err)
-	pids := []int{main}
+func (t *T) mappedBy(h hosting, s databaseServer) (from, to uint64) {
+	pids := []int{h.first(s.name)}
 	if s.workers {
-		pids = t.pidsOf(s.name)
+		pids = h.pids(s.name)
 	}
 	for _, pid := range pids {
 		start, end, err := mappedBy(pid)

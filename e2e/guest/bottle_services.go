@@ -25,18 +25,23 @@ const sqliteRows = 90000
 // each client.
 func bottleServices(t *T) {
 	t.install()
+	t.servers("services", t.services(serviceCPUs), t.armsFor(serviceCPUs), fourServers(t))
+}
+
+// fourServers are redis, sqlite, memcached and nginx, each with its clients.
+func fourServers(t *T) []databaseServer {
 	redis := redisServer()
 	redis.name = "e2e-redis"
 	redis.argv = append(redis.argv, "--locale-collate", "C") // this disk has no other locale
 	ask := []string{"redis-benchmark", "-s", "/tmp/redis.sock", "-q", "-c", "4", "-d", "500", "-r", "40000"}
 	redis.fill = append(ask[:len(ask):len(ask)], "-t", "set", "-n", "40000", "-P", "16")
 	random := fmt.Sprintf("select count(*), sum(length(s)) from t where i in (select 1 + abs(random()) %% %d from generate_series(1, 8000));", sqliteRows)
-	t.servers("services", serviceCPUs, []databaseServer{
+	return []databaseServer{
 		{program: redis, threads: 1, load: append(ask[:len(ask):len(ask)], "-t", "get", "-n", "5000")},
 		{program: sqliteServer(t), threads: 1, load: askSqlite(random)},
 		{program: memcachedServer(), threads: 2, load: []string{self, "ask-memcached", "get", "8000"}},
 		{program: nginxServer(t), threads: 2, load: []string{"ab", "-q", "-n", "12", "-c", "4", "-H", "Accept-Encoding: gzip", "http://127.0.0.1:8080/page.html"}, workers: true, busy: true},
-	})
+	}
 }
 
 const (

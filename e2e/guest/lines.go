@@ -70,16 +70,6 @@ type exchanging struct {
 	w     *walker // the first process, whose children the others are
 }
 
-// pidsIn reads the processes of a workload.
-func (t *T) pidsIn(x *exchanging) (pids []int) {
-	for _, f := range strings.Fields(readText(x.group.file("cgroup.procs"))) {
-		if pid, err := strconv.Atoi(f); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
 // cachesLines counts the lines that work takes from other caches, under the kernel alone and under homenode,
 // each with the kernel's cache-aware scheduling off and on.
 func cachesLines(t *T) {
@@ -163,7 +153,7 @@ func (t *T) endExchanges(all []*exchanging) {
 	for _, x := range all {
 		x.w.kill()
 		t.Until(10*time.Second, x.name+" has ended", func() (bool, string) {
-			pids := t.pidsIn(x)
+			pids := t.pidsIn(x.group)
 			return len(pids) == 0, fmt.Sprint("processes ", pids)
 		})
 		t.Do(os.Remove(string(x.group)))
@@ -184,7 +174,7 @@ func (t *T) watch(all []*exchanging, d time.Duration) map[string]watched {
 	out := map[string]watched{}
 	threads := map[*exchanging][]string{} // folders in /proc
 	for _, x := range all {
-		for _, pid := range t.pidsIn(x) {
+		for _, pid := range t.pidsIn(x.group) {
 			for _, tid := range threadsOf(pid) {
 				threads[x] = append(threads[x], fmt.Sprintf("/proc/%d/task/%d/", pid, tid))
 			}
@@ -290,7 +280,7 @@ func (t *T) cpusOfAll(all []*exchanging) string {
 	var parts []string
 	for _, x := range all {
 		var may set
-		for _, pid := range t.pidsIn(x) {
+		for _, pid := range t.pidsIn(x.group) {
 			may |= t.affinities(pid)
 		}
 		parts = append(parts, x.name+" "+may.String())

@@ -30,15 +30,19 @@ type podSpec struct {
 // containerSpec is a walker in a container.
 type containerSpec struct {
 	walkerSpec
-	cpus      float64 // request; in a guaranteed pod the limit, too
-	memoryMiB int     // limit; 0 is none
-	cpuset    string  // what the kubelet's static CPU manager gives it
-	idle      bool    // nothing walks in it
-	own       bool    // a workload of its own in homenode, beside its pod
+	cpus      float64  // request; in a guaranteed pod the limit, too
+	memoryMiB int      // limit; 0 is none
+	cpuset    string   // what the kubelet's static CPU manager gives it
+	idle      bool     // nothing walks in it
+	program   *program // runs in place of a walker
+	own       bool     // a workload of its own in homenode, beside its pod
 }
 
 const (
 	podFolder = workFolder + "/pods"
+	// The images of the guest's disk.
+	walkerImage   = "docker.io/e2e/busybox:1"
+	programsImage = "docker.io/e2e/programs:1"
 )
 
 // pod is a running one.
@@ -125,7 +129,7 @@ const beginLimit = 3 * time.Minute
 func (t *T) begun(pods []*pod) {
 	for _, p := range pods {
 		for _, k := range p.containers {
-			if !k.spec.idle {
+			if !k.spec.idle && k.spec.program == nil {
 				k.answers.SetReadDeadline(time.Now().Add(beginLimit))
 				first := "ready"
 				if k.wait {
@@ -246,6 +250,21 @@ func (p *pod) resources(k containerSpec) message {
 
 func (k *container) folder() string { return podFolder + "/" + k.walker.name }
 
+// command returns the container's command line. It saves its status first.
+func (k *container) command() []string {
+	const note = "cat /proc/self/status >/control/first; "
+	shell := []string{"/bin/sh", "-c"}
+	switch {
+	case k.spec.program != nil:
+		run := `export PATH=/usr/sbin:/usr/bin:/bin; exec "$@"`
+		return append(append(shell, note+run, "sh"), k.spec.program.argv...)
+	case k.spec.idle:
+		return append(shell, note+"exec sleep 2147483647")
+	}
+	walk := "export GODEBUG=asyncpreemptoff=1; exec /e2e/walker " + strings.Join(k.args(), " ")
+	return append(shell, note+walk+" </control/in >/control/out 2>/control/err")
+}
+
 // create makes a container whose walker is heard through two FIFOs.
 func (c *cri) create(p *pod, s containerSpec) (*container, error) {
 	w := s.walkerSpec
@@ -272,22 +291,24 @@ func (c *cri) create(p *pod, s containerSpec) (*container, error) {
 			k.answers, k.out = f, bufio.NewReader(f)
 		}
 	}
-	run := "exec sleep 2147483647"
-	if !s.idle {
-		run = "exec /e2e/walker " + strings.Join(w.args(), " ") + " </control/in >/control/out 2>/control/err"
+	command, image := k.command(), walkerImage
+	mounts := []message{
+		{"containerPath": "/e2e", "hostPath": "/e2e", "readonly": true},
+		{"containerPath": "/control", "hostPath": k.folder()},
+	}
+	if s.program != nil {
+		image = programsImage
+		mounts = append(mounts, message{"containerPath": "/tmp", "hostPath": "/tmp"}) // its clients are outside
 	}
 	config := message{
 		"metadata":    message{"name": s.name},
-		"image":       message{"image": "docker.io/e2e/busybox:1"},
-		"command":     []string{"/bin/sh", "-c", "cat /proc/self/status >/control/first; export GODEBUG=asyncpreemptoff=1; " + run},
+		"image":       message{"image": image},
+		"command":     command,
 		"labels":      p.labelled(map[string]string{"io.kubernetes.container.name": s.name}),
 		"annotations": map[string]string{"io.kubernetes.container.restartCount": "0"},
 		"logPath":     k.walker.name + ".log",
-		"mounts": []message{
-			{"containerPath": "/e2e", "hostPath": "/e2e", "readonly": true},
-			{"containerPath": "/control", "hostPath": k.folder()},
-		},
-		"linux": message{"resources": p.resources(s), "securityContext": message{"namespaceOptions": message{"network": "NODE", "pid": "CONTAINER"}}},
+		"mounts":      mounts,
+		"linux":       message{"resources": p.resources(s), "securityContext": message{"namespaceOptions": message{"network": "NODE", "pid": "CONTAINER"}}},
 	}
 	var made struct{ ContainerID string }
 	var err error

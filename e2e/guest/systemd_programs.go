@@ -131,6 +131,11 @@ func (t *T) awaitProgram(p program) {
 		}
 		return p.ready(), "it is " + state
 	})
+	t.fillProgram(p)
+}
+
+// fillProgram makes a program take its memory.
+func (t *T) fillProgram(p program) {
 	if p.fill != nil {
 		if r := captureFor(5*time.Minute, p.fill, p.name); r.exit != exitOK {
 			t.Fatalf("%s", r)
@@ -139,8 +144,13 @@ func (t *T) awaitProgram(p program) {
 }
 
 // pidsOf are the processes of a service.
-func (t *T) pidsOf(unit string) (pids []int) {
-	for text := range strings.FieldsSeq(readText(cgroupRoot + t.show(unit, "ControlGroup") + "/cgroup.procs")) {
+func (t *T) pidsOf(unit string) []int {
+	return t.pidsIn(group(cgroupRoot + t.show(unit, "ControlGroup")))
+}
+
+// pidsIn are the processes of a cgroup.
+func (t *T) pidsIn(g group) (pids []int) {
+	for text := range strings.FieldsSeq(readText(g.file("cgroup.procs"))) {
 		pid, err := strconv.Atoi(text)
 		t.Do(err)
 		pids = append(pids, pid)
@@ -148,11 +158,16 @@ func (t *T) pidsOf(unit string) (pids []int) {
 	return pids
 }
 
-// whereUnit is where all processes of a service are: the nodes whose CPUs their threads may use, and the
-// pages that are theirs, by node.
+// whereUnit is where all processes of a service are.
 func (t *T) whereUnit(unit string) (nodes set, own map[int]int, processes int) {
+	return t.whereAll(t.pidsOf(unit))
+}
+
+// whereAll is where processes are: the nodes whose CPUs their threads may use, and the pages that are
+// theirs, by node. It counts the processes that are still there.
+func (t *T) whereAll(pids []int) (nodes set, own map[int]int, processes int) {
 	own = map[int]int{}
-	for _, pid := range t.pidsOf(unit) {
+	for _, pid := range pids {
 		byNode, err := ownByNode(pid)
 		if err != nil {
 			continue // it has ended

@@ -191,7 +191,7 @@ func daemons() error {
 const runtimeLog = "/var/log/container-runtime.log"
 
 // containers starts a container runtime in a cgroup of its own, as a unit has one, and gives it
-// the image.
+// the images of the disk.
 func containers(program string) error {
 	cgroup := "/sys/fs/cgroup/system.slice/" + program + ".service"
 	if err := os.MkdirAll(cgroup, 0o755); err != nil {
@@ -213,9 +213,16 @@ func containers(program string) error {
 		return err
 	}
 	defer log.Close()
-	said, load := "containerd successfully booted", []string{"ctr", "-n", "k8s.io", "image", "import", "--local", "/image.tar"}
+	images, err := filepath.Glob("/*.tar")
+	if err != nil {
+		return err
+	}
+	said, load := "containerd successfully booted", [][]string{}
+	for _, image := range images {
+		load = append(load, []string{"ctr", "-n", "k8s.io", "image", "import", "--local", image})
+	}
 	if program == "crio" {
-		said, load = "Registered SIGHUP", []string{"skopeo", "copy", "oci-archive:/image.tar", "containers-storage:[overlay@/var/lib/containers/storage+/run/containers/storage]docker.io/e2e/busybox:1"}
+		said, load = "Registered SIGHUP", [][]string{{"skopeo", "copy", "oci-archive:/image.tar", "containers-storage:[overlay@/var/lib/containers/storage+/run/containers/storage]docker.io/e2e/busybox:1"}}
 	}
 	c := exec.Command(program)
 	c.Stdout, c.Stderr = log, log
@@ -236,7 +243,12 @@ func containers(program string) error {
 		}
 	}
 	fmt.Printf("hypervisor: %s after %.1f s\n", program, time.Since(start).Seconds())
-	return command(load...)
+	for _, argv := range load {
+		if err := command(argv...); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func command(argv ...string) error {

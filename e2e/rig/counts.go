@@ -158,6 +158,7 @@ var judges = map[string]func(*tally, counts) (string, error){
 	"bottle.two-served":          judgeServed("two", servedEnough),
 	"bottle.database-served":     judgeServed("database", servedEnough),
 	"bottle.services-served":     judgeServed("services", servedEnough),
+	"bottle.service-pods-served": judgeServed("service-pods", servedEnough),
 	"bottle.pods-served":         judgeServed("pods", servedEnough),
 	"bottle.wide-served":         judgeServed("wide", wideServed),
 }

@@ -17,7 +17,10 @@ var BottleArms = []string{
 }
 
 // BottleScenes are the work in the bottle.
-var BottleScenes = []string{"ten", "six-guests", "eight-guests", "two", "pods", "wide", "idle", "full", "interleaved", "database", "idle-local", "services"}
+var BottleScenes = []string{
+	"ten", "six-guests", "eight-guests", "two", "pods", "wide", "idle", "full", "interleaved", "database", "idle-local",
+	"services", "service-pods",
+}
 
 // BottleUnmoved are the scenes in which there is nothing to gain: homenode must do no harm there.
 var BottleUnmoved = []string{"idle", "idle-local", "full", "interleaved"}
@@ -55,14 +58,20 @@ func init() {
 		// Real programs, services of systemd.
 		Shape{Name: "bottle-database", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "systemd", Systemd: true, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
 		Shape{Name: "bottle-services", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "services", Systemd: true, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
+		// The same programs, in pods.
+		Shape{
+			Name: "bottle-service-pods", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "programs", Count: true, Slow: true,
+			Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two,
+		},
 		// Ten real pods.
 		Shape{Name: "bottle-pods", Nodes: 2, CPUsPerNode: 6, NodeMiB: 768, Disk: "containerd", Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two})
 	for _, scene := range []struct{ name, shape string }{
 		{"ten", "bottle"}, {"six-guests", "bottle"}, {"eight-guests", "bottle"}, {"two", "bottle-virtual"}, {"pods", "bottle-pods"},
 		{"idle", "bottle-idle"}, {"idle-local", "bottle-idle"}, {"full", "bottle-virtual"}, {"interleaved", "bottle-virtual"}, {"database", "bottle-database"}, {"services", "bottle-services"},
+		{"service-pods", "bottle-service-pods"},
 	} {
 		Tests = append(Tests,
-			Test{Name: "bottle." + scene.name, Shapes: []string{scene.shape}, Limit: 15 * time.Minute, Homenode: true},
+			Test{Name: "bottle." + scene.name, Shapes: []string{scene.shape}, Limit: 45 * time.Minute, Homenode: true},
 			Test{Name: "bottle." + scene.name + "-served", Shapes: []string{scene.shape}, OnHost: true, After: "bottle." + scene.name, Homenode: true})
 	}
 	Tests = append(Tests,
