@@ -247,8 +247,8 @@ func homenodeIsolated(t *T) {
 	}
 	t.interruptTable(dedicated, isolated)
 	t.tickNamed(ticks, still)
-	// An emulated CPU that waits for a real one loses ticks: normal is what was counted with nothing done, and of all
-	// interrupts what the kernel asks for, usualTicks. It sends a busy CPU without ticks an IPI a second nevertheless
+	// An emulated CPU that waits for a real one loses ticks. So 1 % is of the ticks counted with nothing done, and for
+	// all interrupts of usualTicks: the kernel sends a busy CPU without ticks an IPI a second nevertheless
 	// (sched_tick_remote, kernel/sched/core.c).
 	plain, quiet := dedicated[0], isolated[1]
 	if quiet["LOC"]*100 > plain["LOC"] || quiet["all"]*100 > usualTicks {

@@ -210,8 +210,8 @@ func TestOneWakeInAWindow(t *testing.T) {
 	goOn <- true
 }
 
-// TestClaimsDoNotWait: a scan waits for a Refresh that the kernel holds up for five seconds at most. What it asks then
-// is answered without waiting.
+// TestClaimsDoNotWait: a scan waits for a Refresh that the kernel holds up for five seconds at most. Claims returns at
+// once then.
 func TestClaimsDoNotWait(t *testing.T) {
 	s, f, d := begin(t)
 	watch(d, "/web")
