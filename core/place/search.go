@@ -37,6 +37,7 @@ type search struct {
 	crowd []float64 // what contention and load cost the first vCPU of shared work
 
 	vcpus  []float64      // the division being tried
+	runsOn []int          // the nodes that have vCPUs in it, rising
 	memory []topology.KiB //
 	set    []int          // nodes of the set being tried, rising
 	shares []share
