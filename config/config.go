@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/netip"
@@ -19,7 +18,6 @@ import (
 	"github.com/homenode/homenode/core/irq"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/topology/strict"
 	"github.com/homenode/homenode/core/words"
@@ -280,84 +278,6 @@ func (b *Balance) validate() error {
 		}
 	}
 	return nil
-}
-
-// Share says how many CPUs batch work may have, so that online work does not feel it.
-type Share struct {
-	// Enabled squeezes batch work. Off, batch work may use every CPU that no dedicated
-	// work holds. `homenode share on` and off have the last word until this is changed.
-	Enabled bool    `yaml:"enabled"`
-	Target  float64 `yaml:"target"`    // how much of the CPUs that no dedicated work holds may be busy, 1 to 100 percent
-	Idle    int     `yaml:"idle_cpus"` // CPUs of every node that stay idle for what wakes up; 0 is an eighth of them
-	// MaxWait: while dedicated work, or work of the tiers online and online-strict, waits for a
-	// CPU more than this many percent of the time, batch work loses cores, whatever the
-	// target says. 0 to 100; 0 does not ask.
-	MaxWait float64 `yaml:"max_wait"`
-	// Freeze: where one core is left of a node and somebody important still waits there,
-	// batch work is frozen. Off: who waits for an answer of it would wait.
-	Freeze bool `yaml:"freeze"`
-	// SchedExt: auto loads a scheduler for batch work into a kernel that takes one, while
-	// sharing is on and mode is enforce; off never does. Auto, for whoever turns sharing on wants
-	// online work not to feel it, and only a scheduler keeps batch work off the SMT siblings of
-	// online work; the settings of cgroups are made first and stand whatever becomes of it.
-	SchedExt string `yaml:"sched_ext"`
-	// Probation is how long another version of that scheduler must hold after `homenode share
-	// upgrade` before it is kept. 5s to 1h.
-	Probation time.Duration `yaml:"probation"`
-	// EvictAfter: where batch work has been frozen so long, or has had the least that it may so
-	// long and somebody important still waited all that time, its manager is asked to stop it:
-	// Kubernetes to evict the pod and, with Stop, systemd to stop the unit. 0 asks nobody.
-	EvictAfter time.Duration `yaml:"evict_after"`
-	Stop       bool          `yaml:"stop"`
-	// Prometheus is the address of the server that queries of slo ask; "" is none.
-	Prometheus string `yaml:"prometheus"`
-
-	// Beside CPU sets. None of it is on by default: memory and block devices have owners more
-	// often than CPUs do.
-	Memory    float64  `yaml:"memory"`           // how much of each node's memory may be in use, percent; 0 limits nothing
-	Protect   bool     `yaml:"protect_memory"`   // memory.low of important work is what it holds
-	Burst     bool     `yaml:"burst"`            // important work that its cpu.max holds back may burst
-	IOWeight  int      `yaml:"io_weight"`        // of batch work at block devices, 1 to 10000; 0 leaves it
-	Cache     int      `yaml:"cache"`            // ways of the last-level caches that batch work has, percent, 5 to 95; 0 leaves it all
-	Bandwidth int      `yaml:"memory_bandwidth"` // what cores with batch work may ask of memory, percent, 10 to 90; 0 leaves it all
-	IOMax     []string `yaml:"io_max"`           // what all batch work together may do a second, a device each: "sda read=100MiB write_iops=200", by name or MAJOR:MINOR
-}
-
-// Values of share.sched_ext.
-const (
-	SchedExtAuto = "auto"
-	SchedExtOff  = "off"
-)
-
-func newShare() Share {
-	s := share.DefaultSettings()
-	return Share{Enabled: s.On, Target: 100 * s.Target, Idle: s.Idle, MaxWait: 100 * s.MaxWait, Freeze: s.Freeze, EvictAfter: s.EvictAfter, Stop: s.Stop, SchedExt: SchedExtAuto, Probation: time.Minute}
-}
-
-func (s *Share) validate() error {
-	switch {
-	case !(s.Target >= 1 && s.Target <= 100):
-		return fmt.Errorf("share.target: %v; want 1 to 100 percent", s.Target)
-	case s.Idle < 0 || s.Idle > topology.MaxID:
-		return fmt.Errorf("share.idle_cpus: %d; want 0 (an eighth of a node's CPUs) or more", s.Idle)
-	case !(s.MaxWait >= 0 && s.MaxWait <= 100):
-		return fmt.Errorf("share.max_wait: %v; want 0 (not asked) to 100 percent", s.MaxWait)
-	case s.SchedExt != SchedExtAuto && s.SchedExt != SchedExtOff:
-		return fmt.Errorf("share.sched_ext: %q; want auto or off", s.SchedExt)
-	case s.Probation < 5*time.Second || s.Probation > time.Hour:
-		return fmt.Errorf("share.probation: %v; want 5s to 1h", s.Probation)
-	case s.EvictAfter != 0 && (s.EvictAfter < time.Minute || s.EvictAfter > 24*time.Hour):
-		return fmt.Errorf("share.evict_after: %v; want 0 (nobody is asked) or 1m to 24h", s.EvictAfter)
-	case s.EvictAfter > 0 && s.MaxWait == 0:
-		return errors.New("share.evict_after: it is not known who waits while share.max_wait is 0; set that, or evict_after to 0")
-	case s.Stop && s.EvictAfter == 0:
-		return errors.New("share.stop: when a unit is stopped is share.evict_after; set that, such as 10m")
-	}
-	return s.validateBase()
-}
-
-func (s *Share) settings() share.Settings {
-	return share.Settings{On: s.Enabled, Target: s.Target / 100, Idle: s.Idle, MaxWait: s.MaxWait / 100, Freeze: s.Freeze, EvictAfter: s.EvictAfter, Stop: s.Stop, Scheduler: s.SchedExt == SchedExtAuto, Probation: s.Probation}
 }
 
 // Record says how much of what happened and followed is kept (homenode replay).

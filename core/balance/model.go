@@ -26,11 +26,6 @@ const (
 	// above, a pointer chase has one.
 	overlap = 4
 
-	// unknownTraffic is the memory traffic of a busy CPU, MiB/s, where no counter
-	// tells: it puts a host two thirds busy at some 15 % of its bandwidth (Kanev et
-	// al., "Profiling a warehouse-scale computer", ISCA 2015).
-	unknownTraffic = 1024
-
 	// leastTraffic and mostTraffic bound what is made of counted traffic: a busy CPU that
 	// never leaves its caches, and the most that one core streams.
 	leastTraffic, mostTraffic = 16, 16384
@@ -411,7 +406,7 @@ type demands struct{ load, traffic, plain []float64 }
 // wanted in each.
 func (m *model) size(looks []Sample, horizon time.Duration) {
 	m.horizon = horizon
-	m.counted, m.perCPU = counted(looks, len(m.rooms)), unknownTraffic
+	m.counted, m.perCPU = counted(looks, len(m.rooms)), place.BusyTraffic
 	m.calibrate(looks)
 	m.wanted = make([]demands, len(looks))
 	for k := range m.wanted {

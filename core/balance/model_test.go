@@ -394,10 +394,10 @@ func TestSize(t *testing.T) {
 		measured                        bool
 		age                             float64
 	}{
-		{"a", 2, 0.4, 2 * unknownTraffic, 1e6, false, 10}, // counted in one look; four at once
+		{"a", 2, 0.4, 2 * place.BusyTraffic, 1e6, false, 10}, // counted in one look; four at once
 		{"b", 0, 0, 200, 200 * (1 << 20) / 64 / 4, true, (2 * time.Second).Seconds()},
-		{"c", 1, 0, unknownTraffic, unknownTraffic * (1 << 20) / 64 / 4, false, 2},
-		{"d", 0.5, 0, unknownTraffic / 2, unknownTraffic / 2 * (1 << 20) / 64 / 4, false, 2},
+		{"c", 1, 0, place.BusyTraffic, place.BusyTraffic * (1 << 20) / 64 / 4, false, 2},
+		{"d", 0.5, 0, place.BusyTraffic / 2, place.BusyTraffic / 2 * (1 << 20) / 64 / 4, false, 2},
 	} {
 		w := m.workloads[m.at(tt.id)]
 		if tt.id != "a" { // Since is not set: as old as time

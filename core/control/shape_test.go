@@ -2,9 +2,12 @@ package control
 
 import (
 	"bufio"
+	"cmp"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,9 +18,42 @@ const (
 	mostFields = 25   // of State
 )
 
-// knowsConcerns is the files that may name single concerns: the page that lists them, and the aliases of work's
-// effects.
+// knowsConcerns is the files of this package that may name single concerns: the page that lists them, and the
+// aliases of work's effects.
 var knowsConcerns = map[string]bool{"concerns.go": true, "work.go": true}
+
+// importsConcerns is all files below this package that import single concerns, but those of concerns.
+var importsConcerns = []string{
+	"concerns.go",
+	"settings/settings.go",
+	"switchback/kernel.go", // NUMA balancing is an arm of a trial, and a setting of threads
+	"switchback/now.go",
+	"view/concerns.go",
+}
+
+// TestWhoKnowsConcerns: a new concern is listed on few pages, which doc.go names.
+func TestWhoKnowsConcerns(t *testing.T) {
+	var found []string
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && path == "concern" {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if strings.Contains(string(text), `"github.com/homenode/homenode/core/control/concern/`) {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(found, importsConcerns) {
+		t.Errorf("single concerns are known to %q, want %q", found, importsConcerns)
+	}
+}
 
 // TestShape: this package conducts. It names no single concern outside one page, State stays small, and
 // what can be decided elsewhere is not decided here.

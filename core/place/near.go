@@ -45,20 +45,21 @@ const (
 	// leastLink is the traffic of a link, MiB/s, below which it is idle.
 	leastLink = 1
 
-	// busyTraffic is the memory traffic of a busy CPU where no counter tells, MiB/s; as
-	// core/balance takes it.
-	busyTraffic = 1024
+	// BusyTraffic is the memory traffic of a busy CPU, MiB/s, where no counter
+	// tells: it puts a host two thirds busy at some 15 % of its bandwidth (Kanev et
+	// al., "Profiling a warehouse-scale computer", ISCA 2015).
+	BusyTraffic = 1024
 
 	// vhostTraffic is the part of it that is the link's when a vhost thread is busy. Such a
 	// thread copies between the guest and the host: each byte is moved on one side for
 	// the guest, on the other for the link.
-	vhostTraffic = busyTraffic / 2
+	vhostTraffic = BusyTraffic / 2
 )
 
 // Weighs is the traffic, MiB/s, as which a link weighs: that which was counted, or what the vhost
 // threads that serve it tell. Those do nothing else, so vhost, the CPUs that they keep busy, is
 // traffic of the link as CPU use is traffic of the workload: where nothing counts
-// that, both go by busyTraffic, and what a busy CPU brings cancels out of the weight. It
+// that, both go by BusyTraffic, and what a busy CPU brings cancels out of the weight. It
 // says more than the bytes where packets are small: descriptors and headers are touched for each.
 func Weighs(o *workload.Observation, rate, vhost float64) float64 {
 	if rate < leastLink || o.Bandwidth > 0 {
@@ -76,7 +77,7 @@ func Learned(o *workload.Observation, l *workload.Link, rate float64) (workload.
 	if rate >= 0 {
 		own := float64(o.Bandwidth)
 		if own <= 0 {
-			own = o.CPUUse * busyTraffic
+			own = o.CPUUse * BusyTraffic
 		}
 		if rate < leastLink || own <= 0 {
 			return n, false

@@ -306,33 +306,39 @@ func (s *search) edge() words.Reason {
 func (s *search) whatLacks() []words.Reason {
 	w := s.w
 	type lack struct {
-		what words.Reason
-		part float64
+		node   int
+		cpus   int
+		memory topology.KiB
+		part   float64
 	}
-	var lacks []lack
+	lacks := make([]lack, 0, len(s.l.nodes))
 	for i := range s.l.nodes {
-		var what []words.Reason
-		part := 0.0
 		if !w.eligible(s.l, i) {
 			continue
 		}
-		if short := w.vcpus - s.room[i]; short > 0 {
-			what = append(what, w.cpus(short))
-			part = float64(short) / float64(w.vcpus)
+		x := lack{node: i, cpus: max(0, w.vcpus-s.room[i]), memory: max(0, w.memory-s.mem[i])}
+		if x.cpus > 0 {
+			x.part = float64(x.cpus) / float64(w.vcpus)
 		}
-		if short := w.memory - s.mem[i]; short > 0 {
-			what = append(what, w.memoryOf(short))
-			part += float64(short) / float64(w.memory)
+		if x.memory > 0 {
+			x.part += float64(x.memory) / float64(w.memory)
 		}
-		if what != nil {
-			lacks = append(lacks, lack{words.Because(words.NodeLacks, s.l.nodes[i].id, what), part})
+		if x.cpus > 0 || x.memory > 0 {
+			lacks = append(lacks, x)
 		}
 	}
 	slices.SortStableFunc(lacks, func(a, b lack) int { return cmp.Compare(a.part, b.part) })
 	const shown = 4
 	var out []words.Reason
-	for _, k := range lacks[:min(shown, len(lacks))] {
-		out = append(out, k.what)
+	for _, x := range lacks[:min(shown, len(lacks))] {
+		var what []words.Reason
+		if x.cpus > 0 {
+			what = append(what, w.cpus(x.cpus))
+		}
+		if x.memory > 0 {
+			what = append(what, w.memoryOf(x.memory))
+		}
+		out = append(out, words.Because(words.NodeLacks, s.l.nodes[x.node].id, what))
 	}
 	if more := len(lacks) - shown; more > 0 {
 		out = append(out, words.Because(words.MoreNodes, more))

@@ -37,6 +37,7 @@ type search struct {
 	crowd []float64 // what contention and load cost the first vCPU of shared work
 
 	vcpus  []float64      // the division being tried
+	runsOn []int          // the nodes that have vCPUs in it, rising
 	memory []topology.KiB //
 	set    []int          // nodes of the set being tried, rising
 	shares []share
@@ -282,13 +283,20 @@ func (s *search) improve() {
 }
 
 func (s *search) neighbours(set []int) {
+	room := 0
 	for _, i := range set {
 		s.inSet[i] = true
+		room += s.room[i]
 	}
+	exact := s.w.Class == workload.Dedicated && !s.w.Even
 	for _, i := range set {
 		s.inSet[i] = false
 		for _, t := range s.l.order(i)[1:min(len(s.l.nodes), 1+2*beamWidth)] {
-			if j := int(t); !s.inSet[j] && s.part[j] > 0 {
+			j := int(t)
+			if exact && room-s.room[i]+s.room[j] < s.w.vcpus {
+				continue // the set has no CPUs for all of it
+			}
+			if !s.inSet[j] && s.part[j] > 0 {
 				s.inSet[j] = true
 				s.try(j)
 				if set[0] != i {

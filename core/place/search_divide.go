@@ -138,6 +138,12 @@ func (s *search) divideEvenly() bool {
 // workload what lies on a node of the set stays there.
 func (s *search) divideMemory() bool {
 	clear(s.memory)
+	s.runsOn = s.runsOn[:0]
+	for i, v := range s.vcpus {
+		if v > 0 {
+			s.runsOn = append(s.runsOn, i)
+		}
+	}
 	w := s.w
 	left := w.memory
 	page := max(1, w.HugePage)
@@ -194,10 +200,8 @@ func (s *search) cheapest(spill bool, left topology.KiB) int {
 			continue
 		}
 		cost := 0.0
-		for i, v := range s.vcpus {
-			if v > 0 {
-				cost += v * s.l.access[i*n+j]
-			}
+		for _, i := range s.runsOn { // of 64 nodes mostly two
+			cost += s.vcpus[i] * s.l.access[i*n+j]
 		}
 		if spill && w.Class == workload.Dedicated && s.memory[j] == 0 {
 			hole := splitHoleWeight * float64(s.l.nodes[j].free)

@@ -103,3 +103,15 @@ func TestLeft(t *testing.T) {
 		}
 	}
 }
+
+// TestCgroupFilesNeedAKernel: of each file of a cgroup it is known what a kernel without it lacks, and of no other.
+func TestCgroupFilesNeedAKernel(t *testing.T) {
+	for kind := range CgroupFiles {
+		if CgroupFileNeeds[kind] == "" {
+			t.Errorf("%s needs no kernel", kind)
+		}
+	}
+	if len(CgroupFileNeeds) != len(CgroupFiles) {
+		t.Errorf("%d files of a cgroup, %d with a kernel", len(CgroupFiles), len(CgroupFileNeeds))
+	}
+}

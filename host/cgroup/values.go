@@ -156,7 +156,7 @@ func (d *Driver) valueNow(cgroup string, kind plan.SettingKind) (string, error) 
 				return plan.CgroupFiles[kind], nil
 			}
 		}
-		return "", plan.Unsupported(string(kind), sinceKernel[kind])
+		return "", plan.Unsupported(string(kind), plan.CgroupFileNeeds[kind])
 	}
 	if err != nil {
 		return "", d.lost(cgroup, err)
@@ -184,14 +184,6 @@ func (d *Driver) valueNow(cgroup string, kind plan.SettingKind) (string, error) 
 		}
 	}
 	return text, nil
-}
-
-// sinceKernel is what brings a file that is missing though its controller is there.
-var sinceKernel = map[plan.SettingKind]string{
-	plan.MemoryLow: "CONFIG_MEMCG", plan.MemoryHigh: "CONFIG_MEMCG", plan.SwapMax: "CONFIG_SWAP", plan.CgroupBurst: "Linux 5.14 with CONFIG_CFS_BANDWIDTH",
-	plan.IOWeight: "CONFIG_BLK_CGROUP_IOCOST, or BFQ as the scheduler of the devices", plan.IOMax: "CONFIG_BLK_DEV_THROTTLING",
-	plan.CgroupPartition: "CONFIG_CPUSETS", plan.CgroupExclusive: "Linux 6.7",
-	plan.CgroupIdle: "Linux 5.15", plan.CgroupWeight: "CONFIG_FAIR_GROUP_SCHED", plan.CgroupMax: "CONFIG_CFS_BANDWIDTH", plan.CgroupFreeze: "Linux 5.2",
 }
 
 // applyValue makes a set-cgroup step true and reads back that it is.

@@ -96,7 +96,7 @@ func connectJournal(c *cobra.Command, e *Env, mayBeEmpty bool) (api.Backend, fun
 		done()
 		return nil, nil, Forbiddenf("journal in %s: %w", state.Value, fs.ErrPermission)
 	case errors.Is(err, fs.ErrNotExist) && state.Changed:
-		folder, _ := os.Stat(state.Value)
+		folder, _ := os.Stat(state.Value.String())
 		if mayBeEmpty && folder != nil && folder.IsDir() {
 			break
 		}

@@ -27,6 +27,7 @@ const (
 type Figure[T any] struct {
 	Column string // heading in the tables of status; "" is not in them
 	Line   string // name of the line in top; "" has none
+	Page   string // words after the number in the page's text on a node; "" is not in it
 	Metric string // family of /metrics; "" is not in it
 	Help   string // of the metric, a sentence without a full stop
 	Unit   Unit
@@ -68,6 +69,18 @@ func Columns[T any](all []Figure[T]) []string {
 	for i := range all {
 		if all[i].Column != "" {
 			out = append(out, ">"+all[i].Column)
+		}
+	}
+	return out
+}
+
+// Sentences is the figures that the page's text on T has, those that are known.
+func Sentences[T any](all []Figure[T], of *T) []string {
+	var out []string
+	for i := range all {
+		f := &all[i]
+		if f.Page != "" && f.Of(of) != nil {
+			out = append(out, f.Text(of)+" "+f.Page)
 		}
 	}
 	return out
@@ -120,7 +133,7 @@ var Nodes = []Figure[api.Node]{
 		Poor: func(n *api.Node) bool {
 			return n.MemoryKiB > 0 && n.FreeKiB >= 0 && float64(n.FreeKiB) < LowFree*float64(n.MemoryKiB)
 		}},
-	{Metric: "homenode_node_memory_reclaimable_bytes", Unit: KiB,
+	{Page: "of page cache and slab can be reclaimed", Metric: "homenode_node_memory_reclaimable_bytes", Unit: KiB,
 		Help: "Page cache and slab of a NUMA node that the kernel can reclaim",
 		Of:   func(n *api.Node) *float64 { return float(n.ReclaimableKiB) }},
 	{Line: "MEM %", Unit: KiB, Of: used, Most: memory},

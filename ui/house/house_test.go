@@ -89,3 +89,13 @@ func applied(h *api.House, c *api.HouseChange) {
 		}
 	}
 }
+
+// TestNodesHaveMoreFigures: what the table of figures has words for the page for is in the text of a node, where it is known.
+func TestNodesHaveMoreFigures(t *testing.T) {
+	reclaimable := int64(3 << 20)
+	s := api.Status{Nodes: []api.Node{{ID: 0, CPUs: "0-1", ReclaimableKiB: &reclaimable}, {ID: 1, CPUs: "2-3"}}}
+	nodes := houseOf(&s, nil, nil, "host").Nodes
+	if len(nodes) != 2 || len(nodes[0].More) != 1 || nodes[0].More[0] != "3 GiB of page cache and slab can be reclaimed" || nodes[1].More != nil {
+		t.Errorf("%+v", nodes)
+	}
+}

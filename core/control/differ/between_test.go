@@ -10,7 +10,6 @@ import (
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -202,7 +201,7 @@ func TestStepsOfConcerns(t *testing.T) {
 	c := weights{concern.Desired{Settings: []concern.Desire{cpus("/a", "0-1"), cpus("/stands", "0"), desire("/b", "50")}}}
 	df, l := newDiffer(true, c, entry(1, plan.CgroupCPUs, "/stands", "0"))
 	l.seen = map[workload.ID]*workload.Observation{"/a": {
-		ID: "/a", Mems: topology.Nodes(0, 1), CPUs: topology.CPUs(0),
+		ID:     "/a",
 		Memory: []workload.NodeMemory{{Node: 0, KiB: 300}, {Node: 1, KiB: 100}}, RanOn: []workload.NodeShare{{Node: 0, Share: 1}},
 	}}
 	for _, id := range []string{"/a", "/b", "/stands"} {

@@ -7,8 +7,10 @@ import (
 	"github.com/homenode/homenode/core/control/journal"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/share"
 )
+
+// groupNow is the name of the group of resctrl since version 0.2.
+const groupNow = "homenode-batch"
 
 // TestRename: every setting of a result has its name of now, and the values of other kinds stay.
 func TestRename(t *testing.T) {
@@ -20,9 +22,9 @@ func TestRename(t *testing.T) {
 		Standing: []plan.Setting{group, policy},
 	}
 	Rename(r)
-	group.Path, group.Value, policy.Value = share.CacheGroup, share.CacheGroup, plan.PolicyExt
+	group.Path, group.Value, policy.Value = groupNow, groupNow, plan.PolicyExt
 	want := &work.Result{
-		Changes:  []plan.Change{{Setting: policy, Will: plan.PolicyExt}, {Setting: group, Will: share.CacheGroup}, {Will: journal.PolicyBefore}},
+		Changes:  []plan.Change{{Setting: policy, Will: plan.PolicyExt}, {Setting: group, Will: groupNow}, {Will: journal.PolicyBefore}},
 		Settings: []plan.Setting{policy, group},
 		Standing: []plan.Setting{group, policy},
 	}

@@ -476,7 +476,7 @@ function roomHint(id) {
   const n = nodeOf(id), r = rooms.get(id);
   if (!r) return [];
   return [`node ${id}`, `${number(n.cpu_use)} of ${r.room.cpus} CPUs busy, ${number(n.vcpus)} vCPUs booked`, `${size(n.used_kib)} of ${size(r.room.memory_kib)} used, ${size(n.booked_kib)} booked`,
-    n.sharing ? sharing(n.sharing) : '', n.bandwidth_mib_s ? traffic(n.bandwidth_mib_s, 1) + ' of traffic' : '', n.dedicated ? `CPUs ${n.dedicated} are dedicated` : '', r.room.devices.length ? 'devices: ' + r.room.devices.join(', ') : '', ...(n.wrong || [])].filter(Boolean);
+    n.sharing ? sharing(n.sharing) : '', n.bandwidth_mib_s ? traffic(n.bandwidth_mib_s, 1) + ' of traffic' : '', n.dedicated ? `CPUs ${n.dedicated} are dedicated` : '', r.room.devices.length ? 'devices: ' + r.room.devices.join(', ') : '', ...(n.more || []), ...(n.wrong || [])].filter(Boolean);
 }
 function flowHint(from, to) {
   const f = house.flows.find((x) => x.from === from && x.to === to);
