@@ -17,6 +17,7 @@ const servicePodMiB = 192
 // places them by the Node Resource Interface. Their clients are outside, and left to the kernel in all arms.
 // No arm is homenode run: it starts no pods.
 func bottleServicePods(t *T) {
+	t.Do(loopbackUp()) // nginx listens there, and this disk has no systemd that brings it up
 	servers := fourServers(t)
 	arms := t.armsFor(serviceCPUs)
 	t.servers("service-pods", t.servicePods(t.cri()), arms[:len(arms)-1], servers)
