@@ -110,6 +110,8 @@ type Config struct {
 	// Caches is the use of the last-level caches of a node for shared work. report, because
 	// keeping work in few caches helps work whose threads exchange data and may slow down other work.
 	Caches plan.CacheMode `yaml:"caches"`
+	// Tiers is what is done about the fast memory of a host where the kernel demotes to slower memory.
+	Tiers Tiers `yaml:"tiers"`
 	// DedicatedSwap: dedicated work may swap. On, because work that may not is killed when memory is
 	// short.
 	DedicatedSwap bool `yaml:"dedicated_swap"`
@@ -282,6 +284,27 @@ func (b *Balance) validate() error {
 	return nil
 }
 
+// Tiers divides fast memory by importance and use.
+type Tiers struct {
+	// Mode: report, because what protects important work takes memory from other work.
+	Mode control.TierMode `yaml:"mode"` // off, report or place
+	// Protect: low, because memory.min leaves the kernel no way out: where only protected memory is left, it kills
+	// work.
+	Protect control.Protection `yaml:"protect"` // low or min
+	// Most is how much of the memory of a node may be protected, 1 to 95 percent. Half: other work must run, too.
+	Most float64 `yaml:"most"`
+}
+
+func (t *Tiers) validate() error {
+	if !(t.Most >= 1 && t.Most <= 95) {
+		return fmt.Errorf("tiers.most: %v; want 1 to 95 percent", t.Most)
+	}
+	return cmp.Or(
+		oneOf("tiers.mode", t.Mode, control.TiersOff, control.TiersReport, control.TiersPlace),
+		oneOf("tiers.protect", t.Protect, control.ProtectLow, control.ProtectMin),
+	)
+}
+
 // Share says how many CPUs batch work may have, so that online work does not feel it.
 type Share struct {
 	// Enabled squeezes batch work. Off, batch work may use every CPU that no dedicated
@@ -403,6 +426,7 @@ func (c *Config) Settings() control.Settings {
 	s.Balance.Cooldown = b.Cooldown
 	s.Divide, s.Sample = c.Threads.Divide, c.Threads.Sample
 	s.NeverSwap = !c.DedicatedSwap
+	s.Tiers = control.TierSettings{Mode: c.Tiers.Mode, Protect: c.Tiers.Protect, Most: c.Tiers.Most / 100}
 	if c.Near.Learn {
 		s.Surveys = append(s.Surveys, control.Links)
 	}
@@ -527,6 +551,7 @@ func New() Config {
 	c.IRQQueues = irq.KeepQueues
 	c.Caches = plan.CachesReport
 	c.DedicatedSwap = true
+	c.Tiers = Tiers{Mode: control.TiersReport, Protect: control.ProtectLow, Most: 50}
 	c.Recognise = control.RecogniseSuggest
 	c.Near.Learn, c.Near.Follow = true, true
 	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise

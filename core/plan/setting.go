@@ -26,6 +26,7 @@ const (
 	CgroupMax         SettingKind = "cpu.max"
 	CgroupBurst       SettingKind = "cpu.max.burst" // WholeQuota where it is what cpu.max gives in a period
 	MemoryLow         SettingKind = "memory.low"
+	MemoryMin         SettingKind = "memory.min"
 	MemoryHigh        SettingKind = "memory.high"
 	SwapMax           SettingKind = "memory.swap.max"
 	IOWeight          SettingKind = "io.weight" // that of devices without one of their own
@@ -62,7 +63,7 @@ const (
 // CgroupFiles is the files of a cgroup that SetCgroup changes, with the value that each has
 // where nobody has set it (cgroup-v2.rst).
 var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", CgroupMax: "max 100000", CgroupFreeze: "0",
-	CgroupBurst: "0", MemoryLow: "0", MemoryHigh: "max", SwapMax: "max", IOWeight: "100", IOMax: "",
+	CgroupBurst: "0", MemoryLow: "0", MemoryMin: "0", MemoryHigh: "max", SwapMax: "max", IOWeight: "100", IOMax: "",
 	CgroupPartition: "member", CgroupExclusive: ""}
 
 // IsPartition reports whether a setting is of the partition that a cgroup is (concern/isolate).
@@ -88,7 +89,7 @@ func (k SettingKind) IsCgroupFile() bool {
 // homenode wants one value for as long as it wants any.
 func (k SettingKind) Turns() bool {
 	switch k {
-	case CgroupMax, CgroupBurst, CgroupFreeze, MemoryLow, MemoryHigh, IOMax, CacheGroup:
+	case CgroupMax, CgroupBurst, CgroupFreeze, MemoryLow, MemoryMin, MemoryHigh, IOMax, CacheGroup:
 		return true
 	}
 	return false
