@@ -294,7 +294,18 @@ type Tiers struct {
 	Protect control.Protection `yaml:"protect"` // low or min
 	// Most is how much of the memory of a node may be protected, 1 to 95 percent. Half: other work must run, too.
 	Most float64 `yaml:"most"`
+	// Weights: keep, because the weights are the whole host's and other programs may rely on them.
+	Weights Weights `yaml:"weights"` // keep or set
 }
+
+// Weights is what is done about the kernel's weights of weighted interleave.
+type Weights string
+
+// What may be done.
+const (
+	KeepWeights Weights = "keep"
+	SetWeights  Weights = "set" // in proportion to the bandwidth of the nodes
+)
 
 func (t *Tiers) validate() error {
 	if !(t.Most >= 1 && t.Most <= 95) {
@@ -302,6 +313,7 @@ func (t *Tiers) validate() error {
 	}
 	return cmp.Or(
 		oneOf("tiers.mode", t.Mode, control.TiersOff, control.TiersReport, control.TiersPlace),
+		oneOf("tiers.weights", t.Weights, KeepWeights, SetWeights),
 		oneOf("tiers.protect", t.Protect, control.ProtectLow, control.ProtectMin),
 	)
 }
@@ -428,6 +440,7 @@ func (c *Config) Settings() control.Settings {
 	s.Divide, s.Sample = c.Threads.Divide, c.Threads.Sample
 	s.NeverSwap = !c.DedicatedSwap
 	s.Tiers = control.TierSettings{Mode: c.Tiers.Mode, Protect: c.Tiers.Protect, Most: c.Tiers.Most / 100}
+	s.Weights = c.Tiers.Weights == SetWeights
 	if c.Near.Learn {
 		s.Surveys = append(s.Surveys, control.Links)
 	}
@@ -552,7 +565,7 @@ func New() Config {
 	c.IRQQueues = irq.KeepQueues
 	c.Caches = plan.CachesReport
 	c.DedicatedSwap = true
-	c.Tiers = Tiers{Mode: control.TiersReport, Protect: control.ProtectLow, Most: 50}
+	c.Tiers = Tiers{Mode: control.TiersReport, Protect: control.ProtectLow, Most: 50, Weights: KeepWeights}
 	c.Recognise = control.RecogniseSuggest
 	c.Near.Learn, c.Near.Follow = true, true
 	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise

@@ -8,6 +8,7 @@ import (
 	"github.com/homenode/homenode/core/control/concern/caches"
 	"github.com/homenode/homenode/core/control/concern/fasttier"
 	"github.com/homenode/homenode/core/control/concern/gpus"
+	"github.com/homenode/homenode/core/control/concern/interleave"
 	"github.com/homenode/homenode/core/control/concern/interrupts"
 	"github.com/homenode/homenode/core/control/concern/isolate"
 	"github.com/homenode/homenode/core/control/concern/llc"
@@ -66,6 +67,7 @@ func (s *State) concerns() []concern.Concern {
 		s.interrupts(),
 		swap.Concern{Never: s.Settings.NeverSwap},
 		s.fastTier(),
+		interleave.Concern{Set: s.Settings.Weights},
 		s.isolate(),
 	}
 }

@@ -14,4 +14,7 @@ var (
 	FastBounded      = says("fast-bounded", "Fast memory: {size} of {size}; it uses {size} at least. {} is {size} and not {size}, because at most {%} of a node is protected (tiers.most).")
 	FastLow          = says("fast-low", "Fast memory: {size} of {size}; it uses {size} at least. memory.low is {size}: the kernel demotes others first.")
 	FastMin          = says("fast-min", "Fast memory: {size} of {size}; it uses {size} at least. memory.min is {size}: the kernel never takes it, and kills work where nothing else is left.")
+
+	WeightsOwn = says("weights-own", "The kernel takes the weights that are written, and does not compute its own.")
+	WeightOf   = says("weight-of", "Node {} gets {n page} in turn, in proportion to its bandwidth ({}).")
 )

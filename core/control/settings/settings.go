@@ -34,6 +34,7 @@ type Settings struct {
 	Arrange       place.Options     `json:"arrange"`
 	NeverSwap     bool              `json:"never_swap,omitempty"` // dedicated work does not swap
 	Tiers         fasttier.Settings `json:"tiers,omitzero"`       // what is done about memory tiers
+	Weights       bool              `json:"weights,omitempty"`    // the kernel's weights of weighted interleave are set
 	Divide        bool              `json:"divide,omitempty"`     // threads of work that is wider than a node each get one of its nodes
 	Sample        bool              `json:"sample,omitempty"`     // kernel.numa_balancing may be switched on for that for a while
 	Balance       balance.Settings  `json:"balance"`
