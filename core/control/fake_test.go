@@ -61,6 +61,8 @@ type fake struct {
 	devices  []topology.Device
 	slow     topology.KiB // of a node without CPUs that the kernel demotes to; 0 is none
 	promotes bool         // and promotes from
+	// bandwidth is what the firmware says of it.
+	bandwidth [][]float64
 
 	works    map[workload.ID]*job
 	machines []*machine

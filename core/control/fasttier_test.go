@@ -27,6 +27,7 @@ func (f *fake) addSlow(h *topology.Host) {
 	h.Distances = append(h.Distances, far)
 	h.Nodes = append(h.Nodes, topology.Node{ID: id, Kind: topology.Special, Type: topology.TypeCXL, Memory: f.slow, Free: f.slow})
 	h.AllowedMems.Add(id)
+	h.HMATBandwidth = f.bandwidth
 	h.Tiering = topology.Tiering{
 		Demotion: true, Promotion: f.promotes,
 		Tiers: []topology.Tier{{ID: 4, Nodes: topology.Nodes(0, 1)}, {ID: 22, Nodes: topology.Nodes(id)}},
