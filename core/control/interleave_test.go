@@ -18,7 +18,7 @@ func weightNode(n int) topology.NodeID { return topology.NodeID(n) }
 func TestInterleaveWeights(t *testing.T) {
 	f := newFake(t, 2, 8, func(s *Settings) { s.Weights = true })
 	f.slow = 16 * gib
-	f.bandwidth = [][]float64{{200, 90, 50}, {90, 200, 30}, nil}
+	f.bandwidth = [][]float64{{200, 90, 50}, {90, 200, 30}, {0, 0, 0}}
 	f.set(plan.HostFile, hostprep.InterleaveAuto, "true")
 	for n := range 3 {
 		f.set(plan.HostFile, hostprep.InterleaveWeight(weightNode(n)), "7")
