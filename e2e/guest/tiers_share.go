@@ -17,8 +17,9 @@ const tierRules = "workloads: [{match: /web, tier: online-strict}, {match: /job,
 
 const (
 	webMiB = 160
-	// jobMiB is more than the two nodes of DRAM have beside the web and the kernel.
-	jobMiB = 800
+	// jobMiB is more than a node of DRAM has beside the web and the kernel. There is a job on each, bound to it: without
+	// a policy the kernel gives new memory of the slow node as soon as DRAM is short, and demotes nothing.
+	jobMiB = 400
 	// jobRuns is how many jobs run one after another in a phase.
 	jobRuns = 3
 	// jobTime is how long a job runs once it has its memory.
@@ -85,9 +86,19 @@ func (t *T) inDRAM(web *walker, job group, phase string) float64 {
 	sum, n := 0.0, 0
 	var all []string
 	for run := range jobRuns {
-		w := &walker{walkerSpec: walkerSpec{name: fmt.Sprintf("job %d", run), slot: 1, mib: jobMiB, threads: 2, place: "local", busy: true}, group: job}
-		t.Do(w.start())
-		t.expect(w, "ready")
+		var jobs []*walker
+		for node := range slow {
+			w := &walker{group: job, walkerSpec: walkerSpec{
+				name: fmt.Sprintf("job %d on node %d", run, node), slot: 1 + node, mib: jobMiB, threads: 1,
+				place: fmt.Sprintf("bind:%d", node), busy: true,
+			}}
+			t.Do(w.start())
+			t.Defer(w.kill)
+			jobs = append(jobs, w)
+		}
+		for _, w := range jobs {
+			t.expect(w, "ready")
+		}
 		for end := time.Now().Add(jobTime); time.Now().Before(end); warm(time.Second) {
 			on := t.buffer(web).nodes
 			share := 1 - float64(on[slow])/float64(webMiB*mibPages)
@@ -95,7 +106,9 @@ func (t *T) inDRAM(web *walker, job group, phase string) float64 {
 			n++
 			all = append(all, fmt.Sprintf("%.0f", 100*share))
 		}
-		w.kill()
+		for _, w := range jobs {
+			w.kill()
+		}
 	}
 	t.Logf("%s: %s %%; %s", phase, strings.Join(all, " "), oneLine(vmstat("pgdemote")))
 	return sum / float64(n)
