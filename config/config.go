@@ -111,7 +111,7 @@ type Config struct {
 	// Caches is the use of the last-level caches of a node for shared work. report, because
 	// keeping work in few caches helps work whose threads exchange data and may slow down other work.
 	Caches plan.CacheMode `yaml:"caches"`
-	// Tiers is what is done about the fast memory of a host where the kernel demotes to slower memory.
+	// Tiers is for hosts where the kernel demotes to slower memory.
 	Tiers Tiers `yaml:"tiers"`
 	// DedicatedSwap: dedicated work may swap. On, because work that may not is killed when memory is
 	// short.
@@ -287,7 +287,7 @@ func (b *Balance) validate() error {
 
 // Tiers divides fast memory by importance and use.
 type Tiers struct {
-	// Mode: report, because what protects important work takes memory from other work.
+	// Mode: report, because protection of important work takes memory from other work.
 	Mode control.TierMode `yaml:"mode"` // off, report or place
 	// Protect: low, because memory.min leaves the kernel no way out: where only protected memory is left, it kills
 	// work.
@@ -298,10 +298,10 @@ type Tiers struct {
 	Weights Weights `yaml:"weights"` // keep or set
 }
 
-// Weights is what is done about the kernel's weights of weighted interleave.
+// Weights is the use of the kernel's weights of weighted interleave.
 type Weights string
 
-// What may be done.
+// Uses of the weights.
 const (
 	KeepWeights Weights = "keep"
 	SetWeights  Weights = "set" // in proportion to the bandwidth of the nodes

@@ -93,7 +93,7 @@ func (s *spread) filled() float64 {
 	return s.rate(parts)
 }
 
-// tieredHosts are machines with slower or faster memory beside DRAM, as measured: latency in ns, bandwidth in MiB/s from
+// tieredHosts are machines with slower or faster memory than DRAM, as measured: latency in ns, bandwidth in MiB/s from
 // node 0.
 var tieredHosts = []struct {
 	name               string

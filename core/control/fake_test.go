@@ -61,7 +61,7 @@ type fake struct {
 	devices  []topology.Device
 	slow     topology.KiB // of a node without CPUs that the kernel demotes to; 0 is none
 	promotes bool         // and promotes from
-	// bandwidth is what the firmware says of it.
+	// bandwidth is the firmware's table.
 	bandwidth [][]float64
 
 	works    map[workload.ID]*job

@@ -80,8 +80,8 @@ func tiered(t *testing.T, name string, used topology.KiB, change func(*Settings)
 
 func keep(*Settings) {}
 
-// TestFastTier: important work is protected as far as it uses its memory, batch work makes room for what of it lies
-// in slower memory, and that moves up. Undo restores every setting.
+// TestFastTier: important work is protected as far as it uses its memory, batch work makes room for its used pages
+// in slower memory, and these move up. Undo restores every setting.
 func TestFastTier(t *testing.T) {
 	f, web, job := tiered(t, "web", 2*gib, keep)
 	before := f.all()
@@ -131,7 +131,7 @@ func TestFastTierReports(t *testing.T) {
 	}
 }
 
-// TestNoEvidence: work of which nothing says that it uses its memory gets nothing of others.
+// TestNoEvidence: work without evidence of use takes nothing from other work.
 func TestNoEvidence(t *testing.T) {
 	f, web, _ := tiered(t, "web", 0, keep)
 	f.scan(8)
@@ -160,7 +160,7 @@ func TestBound(t *testing.T) {
 	}
 }
 
-// TestFastTierWithin: a cgroup above bounds what is below, and has the same protection first.
+// TestFastTierWithin: a cgroup bounds those below, and so it has the same protection first.
 func TestFastTierWithin(t *testing.T) {
 	f, _, _ := tiered(t, "system.slice/web", 2*gib, keep)
 	before := f.all()

@@ -65,7 +65,7 @@ func interleaved(bandwidth []float64, weights []int) float64 {
 	return least
 }
 
-// InterleaveWeights returns weights for all nodes, in the order of Nodes, and what they are from. The kernel has one
+// InterleaveWeights returns weights for all nodes, in the order of Nodes, and their source. The kernel has one
 // table for all CPUs: each node counts with the bandwidth from the CPUs that read it fastest. It returns nil where no
 // matrix knows more than one node, or all memory is alike.
 func (h *Host) InterleaveWeights() (weights []int, source Source) {

@@ -17,8 +17,8 @@ const tierRules = "workloads: [{match: /web, tier: online-strict}, {match: /job,
 
 const (
 	webMiB = 160
-	// jobMiB is more than a node of DRAM has beside the web and the kernel. There is a job on each, bound to it: without
-	// a policy the kernel gives new memory of the slow node as soon as DRAM is short, and demotes nothing.
+	// jobMiB is more than a node of DRAM has with the web and the kernel in it. There is a job on each, bound to it:
+	// without a policy the kernel gives new memory of the slow node as soon as DRAM is short, and demotes nothing.
 	jobMiB = 400
 	// jobRuns is how many jobs run one after another in a phase.
 	jobRuns = 3
@@ -26,15 +26,18 @@ const (
 	jobTime = 8 * time.Second
 )
 
-// tiersShare: an important service and batch jobs that come and go want more DRAM than there is. Of the service's
-// memory, over all of which it walks evenly, nearly none is in DRAM with the kernel alone, and nearly all with
-// homenode. Undo after kill -9 restores what was set.
+// tiersShare: an important service and batch jobs that come and go want more DRAM than there is. The service walks
+// evenly over all its memory. With the kernel alone nearly no page is in DRAM, with homenode nearly all are. Undo after
+// kill -9 restores every setting.
 func tiersShare(t *T) {
 	t.write(demotionFile, "true")
 	t.Defer(func() { writeText(demotionFile, "false") })
-	web := t.startWalkers(cgroupRoot, walkerSpec{name: "web", slot: 0, mib: webMiB, threads: 1, place: "bind:0", unbind: true, sleep: "20ms"})[0]
+	web := t.startWalkers(cgroupRoot, walkerSpec{
+		name: "web", slot: 0, mib: webMiB, threads: 1, place: "bind:0", unbind: true, sleep: "20ms",
+	})[0]
 	job := t.newGroup(cgroupRoot, "job")
-	t.Logf("tiers: %s, numa_balancing %s, lru_gen %s", tiersOfKernel(), oneLine(readText(balancingFile)), oneLine(readText("/sys/kernel/mm/lru_gen/enabled")))
+	balancing, aging := oneLine(readText(balancingFile)), oneLine(readText("/sys/kernel/mm/lru_gen/enabled"))
+	t.Logf("tiers: %s, numa_balancing %s, lru_gen %s", tiersOfKernel(), balancing, aging)
 
 	off := t.inDRAM(web, job, "homenode off")
 	rows := []string{fmt.Sprintf("homenode off %.1f %%", 100*off)}

@@ -35,7 +35,7 @@ func (d *Driver) reclaims(step *plan.Step) error {
 		return err
 	}
 	if len(off) > 0 {
-		return fmt.Errorf("cgroup %s: the memory controller is off, so the kernel does not know what is its memory", step.Target.Cgroup)
+		return fmt.Errorf("cgroup %s: the memory controller is off, so that it has no %s", step.Target.Cgroup, reclaimFile)
 	}
 	return nil
 }
@@ -50,7 +50,7 @@ func reclaimBytes(step *plan.Step) (int64, error) {
 	}
 	n, err := strconv.ParseInt(step.To, 10, 64)
 	if err != nil || n <= 0 || step.Target.Cgroup == "/" {
-		return 0, fmt.Errorf("cgroup %s: reclaim %q bytes: want a number of bytes, and not of the root", step.Target.Cgroup, step.To)
+		return 0, fmt.Errorf("cgroup %s: reclaim %q: want bytes, and not of the root", step.Target.Cgroup, step.To)
 	}
 	return n, nil
 }

@@ -115,7 +115,8 @@ func (d *Driver) protects(cgroup string, kind plan.SettingKind) error {
 	for _, above := range ancestors(cgroup) {
 		value, err := d.files.read(above, string(kind))
 		if err == nil && value == "0" {
-			return plan.Unsupported(string(kind), fmt.Sprintf("%s of %s, which is 0 (%s of its unit) and bounds what is below", kind, above, ofUnit[kind]))
+			needs := fmt.Sprintf("%s of %s, which is 0 (%s of its unit) and bounds what is below", kind, above, ofUnit[kind])
+			return plan.Unsupported(string(kind), needs)
 		}
 	}
 	return nil

@@ -395,9 +395,11 @@ func (o *Observer) take(p *process) {
 func parsePssAnon(b []byte) topology.KiB { return rollup(b, "Pss_Anon:") }
 
 // parseUsed reads of smaps_rollup how much memory a process has accessed since the kernel last asked (Referenced:
-// page table entries and pages that are marked so). What it shares counts in the part of Pss in Rss. 0 when unknown.
+// page table entries and pages that are marked so). Shared memory counts in the part of Pss in Rss. 0 when unknown.
 func parseUsed(b []byte) topology.KiB {
-	rss, pss, referenced := rollup(b, "Rss:"), rollup(b, "Pss:"), rollup(b, "Referenced:")
+	rss := rollup(b, "Rss:")
+	pss := rollup(b, "Pss:")
+	referenced := rollup(b, "Referenced:")
 	if rss <= 0 || pss < 0 || referenced <= 0 {
 		return 0
 	}
@@ -429,7 +431,7 @@ func rollup(b []byte, key string) topology.KiB {
 // usedEvery is how old what a process has accessed may get, where that is read: page tables are walked for it.
 const usedEvery = 5 * time.Second
 
-// useDue reports whether it is to be read again what a process has accessed.
+// useDue reports whether the use of a process must be read again.
 func (o *Observer) useDue(w *work, p *process) bool {
 	if !o.tiered[w.id] {
 		return false

@@ -27,8 +27,8 @@ func (w *where) checkPolicy() error {
 	return nil
 }
 
-// spread gives the command the memory of its home and the slower memory of its home in turn, by the kernel's weights, and
-// returns a line for people that says with which. Where there is no slower memory the policy stays.
+// spread gives the command the memory of its home and the slower memory next to it in turn, by the kernel's weights.
+// It returns a line for people with the weights. Where there is no slower memory the policy stays.
 func (w *where) spread(e *cli.Env, home topology.NodeSet) (line string, err error) {
 	h, err := topology.FromSysfs(e.Root)
 	if err != nil {

@@ -37,7 +37,7 @@ func TestBandwidthNodes(t *testing.T) {
 	}
 }
 
-// TestPolicyFlag: --policy takes bandwidth, and no other memory policy beside it.
+// TestPolicyFlag: --policy takes bandwidth, and no other memory policy goes with it.
 func TestPolicyFlag(t *testing.T) {
 	for _, c := range []struct {
 		w  where
@@ -50,7 +50,10 @@ func TestPolicyFlag(t *testing.T) {
 			t.Errorf("%+v: %v", c.w, err)
 		}
 	}
-	root := fstest.MapFS{"sys/kernel/mm/mempolicy/weighted_interleave/node0": {Data: []byte("4\n")}, "sys/kernel/mm/mempolicy/weighted_interleave/node2": {Data: []byte("1\n")}}
+	root := fstest.MapFS{
+		"sys/kernel/mm/mempolicy/weighted_interleave/node0": {Data: []byte("4\n")},
+		"sys/kernel/mm/mempolicy/weighted_interleave/node2": {Data: []byte("1\n")},
+	}
 	if got := weightsNow(root, topology.Nodes(0, 2)); got != "node 0: 4, node 2: 1" {
 		t.Error(got)
 	}

@@ -22,7 +22,7 @@ type where struct {
 	nodes, cpusList, cpuNodes                             string
 	bind, preferred, preferredMany, interleaved, weighted string
 	local, balancing                                      bool
-	policy                                                string // what the memory is to be good for; "" is nothing special
+	policy                                                string // --policy; "" is none
 	nice                                                  int
 	memory                                                string // the flag that names the memory policy; "" is none
 	start                                                 cli.Start
@@ -268,7 +268,8 @@ func (at *whereabouts) cpusNamed(flag, text string) (topology.CPUSet, error) {
 
 // placingFlags is the flags of run that say where or how large; --show takes none of them.
 var placingFlags = []string{"class", "tier", "cpus", "memory", "near", "nodes", "cpus-list", "cpunodebind", "membind", "preferred", "preferred-many",
-	"interleave", "weighted-interleave", "policy", "localalloc", "balancing", "all", "cpubind", "nice", "scope", "unit", "name", "dry-run", "or-anyway", "quiet"}
+	"interleave", "weighted-interleave", "localalloc", "balancing", "all", "cpubind", "nice", "scope", "unit", "name", "dry-run", "or-anyway", "quiet",
+	"policy"}
 
 // shown is what holds for a command that starts here.
 type shown struct {

@@ -21,7 +21,7 @@ import (
 // its own: what hinders one setting of a workload hinders all of the kind.
 func above(cgroup string) workload.ID { return workload.ID("fast-memory:" + cgroup) }
 
-// Mode is what is done about fast memory.
+// Mode is how far the concern acts.
 type Mode string
 
 // Modes.
@@ -53,7 +53,7 @@ const (
 	pages     plan.SettingKind = "pages in fast memory"
 	reclaimed plan.SettingKind = "memory.reclaim"
 
-	// step is the steps of what is protected: the memory of a process grows all the time.
+	// step is the unit of protection: the memory of a process grows all the time.
 	step topology.KiB = 64 << 10
 	// aside is the part of what work uses that is protected beyond it, for page cache, page tables and stacks.
 	aside = 8
@@ -77,7 +77,7 @@ const (
 	moveRests = time.Minute
 )
 
-// Use is what is known of the use of memory of one workload.
+// Use is the known use of memory of one workload.
 type Use struct {
 	KiB   topology.KiB  // it uses at least, fading
 	Moved time.Time     `json:",omitzero"` // when its memory last began to move up
@@ -87,7 +87,7 @@ type Use struct {
 // Concern remembers what work uses.
 type Concern struct {
 	FastUse map[workload.ID]*Use `json:",omitempty"`
-	// Tiered is the work of which use is read, by what the observer calls it; each scan makes another one.
+	// Tiered is the work whose use is read, by the observer's IDs; each scan makes another one.
 	Tiered map[workload.ID]bool `json:",omitempty"`
 	// FastScan is when the newest scan began.
 	FastScan time.Time `json:",omitzero"`
@@ -141,7 +141,7 @@ type node struct {
 	room    topology.KiB // that may still be protected
 	free    topology.KiB
 	reserve topology.KiB // that stays free
-	wanted  topology.KiB // that is to be free
+	wanted  topology.KiB // goal of free memory
 }
 
 // important is important work with a home.
@@ -151,7 +151,7 @@ type important struct {
 	use    *Use
 	fast   topology.KiB // of its memory on the nodes of its home
 	slow   topology.KiB // of its memory below them
-	up     topology.KiB // of it that is used and belongs in fast memory
+	up     topology.KiB // of slow: used, and belongs in fast memory
 	low    topology.KiB // that is protected
 	wish   topology.KiB // that would be without the bound
 	cgroup string
@@ -254,7 +254,9 @@ func (t *turn) findWork() {
 		t.work = append(t.work, w)
 	}
 	t.FastUse, t.Tiered = uses, tiered
-	slices.SortStableFunc(t.work, func(a, b *important) int { return cmp.Compare(b.home.Importance, a.home.Importance) })
+	slices.SortStableFunc(t.work, func(a, b *important) int {
+		return cmp.Compare(b.home.Importance, a.home.Importance)
+	})
 }
 
 // protect gives important work the protection of what it uses, the most important first, within the bound.
@@ -283,7 +285,9 @@ func (t *turn) protect() {
 			why := words.Because(words.FastProtected, string(t.kind), x.low, x.use.KiB)
 			t.out.Settings = append(t.out.Settings, t.File(&x.Observation, x.cgroup, t.kind, bytesOf(x.low), why))
 		} else {
-			t.out.Settings = append(t.out.Settings, concern.Desire{Kind: t.kind, Path: x.cgroup, Only: true, Step: plan.Step{Workload: x.Observation.ID}})
+			stays := concern.Desire{Kind: t.kind, Path: x.cgroup, Only: true}
+			stays.Step.Workload = x.Observation.ID
+			t.out.Settings = append(t.out.Settings, stays)
 		}
 	}
 	for _, cgroup := range slices.Sorted(maps.Keys(sums)) {
@@ -332,7 +336,7 @@ func (t *turn) aboveStep(cgroup, to string) plan.Step {
 	return s
 }
 
-// within desires that a cgroup has the protection of those below it.
+// within desires for a cgroup the sum of the protection below.
 func (t *turn) within(cgroup string, sum topology.KiB) concern.Desire {
 	return concern.Desire{Kind: t.kind, Path: cgroup, Step: t.aboveStep(cgroup, bytesOf(sum))}
 }
@@ -465,14 +469,18 @@ func (t *turn) moveUp(x *important) {
 	x.use.Moved, x.use.Wait = t.Began, rests
 	why := words.Because(words.FastMoveUp, x.up, x.slow)
 	s := plan.Step{
-		Kind: plan.MovePages, Workload: o.ID, To: x.home.Home.String(), Bytes: int64(x.slow) << 10, Optional: true, Reason: why,
-		Target: plan.Target{Kind: workload.InProcess, Processes: slices.Clone(o.Processes), Stays: t.Snapshot.Host.GPUNodes()},
+		Kind: plan.MovePages, Workload: o.ID, To: x.home.Home.String(), Optional: true, Reason: why,
+		Bytes: int64(x.slow) << 10,
+	}
+	s.Target = plan.Target{
+		Kind: workload.InProcess, Processes: slices.Clone(o.Processes), Stays: t.Snapshot.Host.GPUNodes(),
 	}
 	s.Cost.Bytes = s.Bytes
 	if t.Pace > 0 {
 		s.Cost.Seconds = float64(s.Bytes) / float64(t.Pace)
 	}
-	t.out.Settings = append(t.out.Settings, concern.Desire{Kind: pages, Path: string(o.ID), Stands: concern.No, Step: s})
+	d := concern.Desire{Kind: pages, Path: string(o.ID), Stands: concern.No, Step: s}
+	t.out.Settings = append(t.out.Settings, d)
 }
 
 // mayMove reports whether nothing hinders a page move of a workload now.
