@@ -37,8 +37,8 @@ func (w *where) spread(e *cli.Env, home topology.NodeSet) (line string, err erro
 	topology.SettleTypes(h)
 	nodes := bandwidthNodes(h, home)
 	if nodes.Len() < 2 {
-		line = fmt.Sprintf("--policy %s changes nothing: %s has no further memory near it", bandwidth, words.Nodes(home))
-		return line, nil
+		const nothing = "--policy %s changes nothing: %s has no further memory near it"
+		return fmt.Sprintf(nothing, bandwidth, words.Nodes(home)), nil
 	}
 	w.start.Memory, w.start.Nodes = cli.MemoryWeighted, nodes
 	return "weights of the kernel: " + weightsNow(e.Root, nodes), nil
