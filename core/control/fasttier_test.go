@@ -200,3 +200,23 @@ func TestKernelPromotes(t *testing.T) {
 		t.Errorf("%d reclaim, %d moves", len(f.applies(plan.ReclaimMemory)), len(f.applies(plan.MovePages)))
 	}
 }
+
+// TestToAndFro: where the kernel demotes again what moved up, the next move waits longer each time.
+func TestToAndFro(t *testing.T) {
+	f, web, _ := tiered(t, "web", 2*gib, keep)
+	moves := func(scans int) (n int) {
+		for range scans {
+			before := len(f.applies(plan.MovePages))
+			f.scan(1)
+			if len(f.applies(plan.MovePages)) > before {
+				n++
+				f.put(web, gib, gib) // the kernel demotes as much again
+			}
+		}
+		return n
+	}
+	first, then := moves(30), moves(90)
+	if first < 2 || then > 4 {
+		t.Errorf("%d moves in the first minute, %d in the next three", first, then)
+	}
+}

@@ -72,7 +72,8 @@ const (
 	// scanLongest bounds the time since the scan before that the pace counts for.
 	scanLongest = 10 * time.Second
 	// moveAgain is how long after a page move the next one of a workload begins at the earliest. It doubles up to
-	// moveRests with each move that comes within moveRests of the one before.
+	// moveRests where at least half of the moved memory is in slower memory again within moveRests: the kernel and
+	// homenode would move the same pages to and fro.
 	moveAgain = 5 * time.Second
 	moveRests = time.Minute
 )
@@ -81,6 +82,7 @@ const (
 type Use struct {
 	KiB   topology.KiB  // it uses at least, fading
 	Moved time.Time     `json:",omitzero"` // when its memory last began to move up
+	Up    topology.KiB  `json:",omitzero"` // that moved then
 	Wait  time.Duration `json:",omitzero"` // before it may again
 }
 
@@ -462,11 +464,13 @@ func (t *turn) moveUp(x *important) {
 	if free < min(x.slow, x.up+x.up/aside) || !t.mayMove(x) {
 		return
 	}
-	rests := min(max(moveAgain, 2*x.use.Wait), moveRests)
-	if x.use.Moved.IsZero() || t.Began.Sub(x.use.Moved) > x.use.Wait+moveRests {
-		rests = moveAgain
+	wait := moveAgain
+	soon := !x.use.Moved.IsZero() && t.Began.Sub(x.use.Moved) <= x.use.Wait+moveRests
+	again := x.up >= x.use.Up/2
+	if soon && again {
+		wait = min(max(moveAgain, 2*x.use.Wait), moveRests)
 	}
-	x.use.Moved, x.use.Wait = t.Began, rests
+	x.use.Moved, x.use.Up, x.use.Wait = t.Began, x.up, wait
 	why := words.Because(words.FastMoveUp, x.up, x.slow)
 	s := plan.Step{
 		Kind: plan.MovePages, Workload: o.ID, To: x.home.Home.String(), Optional: true, Reason: why,
