@@ -8,15 +8,15 @@ import (
 	"github.com/homenode/homenode/core/topology"
 )
 
-// spread is work on the CPUs of node 0 that keeps so many accesses of 64 bytes in flight, with its pages spread over
+// streamer is work on the CPUs of node 0 that keeps so many accesses of 64 bytes in flight, with its pages spread over
 // all nodes. Each access takes what memory costs under that load: a closed loop.
-type spread struct {
+type streamer struct {
 	*model
 	inFlight float64
 }
 
 // rate returns the MiB/s that the work has with parts of its pages on the nodes.
-func (s *spread) rate(parts []float64) float64 {
+func (s *streamer) rate(parts []float64) float64 {
 	most := math.Inf(1)
 	for j, f := range parts {
 		if f > 0 {
@@ -36,7 +36,7 @@ func (s *spread) rate(parts []float64) float64 {
 }
 
 // latency returns the mean ns of an access at a rate.
-func (s *spread) latency(parts []float64, rate float64) (mean float64) {
+func (s *streamer) latency(parts []float64, rate float64) (mean float64) {
 	clear(s.traffic)
 	for j, f := range parts {
 		s.traffic[j] = rate * f
@@ -49,7 +49,7 @@ func (s *spread) latency(parts []float64, rate float64) (mean float64) {
 }
 
 // best searches all splits in steps of a hundredth, over three nodes at most.
-func (s *spread) best() (rate float64, parts []float64) {
+func (s *streamer) best() (rate float64, parts []float64) {
 	for a := 0; a <= 100; a++ {
 		for b := 0; b <= 100-a; b++ {
 			try := []float64{float64(a) / 100, float64(b) / 100, float64(100-a-b) / 100}[:s.n]
@@ -68,8 +68,9 @@ func (s *spread) best() (rate float64, parts []float64) {
 }
 
 // filled returns the rate where each node that is used costs the same under load, and others cost more when idle: water
-// filling. A hundredth of the pages at a time goes where memory costs least.
-func (s *spread) filled() float64 {
+// filling. A part of the pages at a time goes where memory costs least. Where a controller is saturated the model bounds the
+// wait, so that water filling stops early: the search is the stricter reference.
+func (s *streamer) filled() float64 {
 	parts := make([]float64, s.n)
 	parts[0] = 1
 	for range 500 {
@@ -119,8 +120,9 @@ func tieredHost(latency, bandwidth []float64) *topology.Host {
 	return h
 }
 
-// TestWeightsNearBestSplit: work that needs all bandwidth has at least 95 % of what the best split found by search gives
-// it, and of water filling, with the weights that homenode computes from the measured matrix.
+// TestWeightsNearBestSplit: with the weights that homenode computes from the measured matrix, work that needs all bandwidth
+// has at least 95 % of the rate of the best split, found by search. Work for which the nearest memory is not enough has
+// 93 %, and 95 % of water filling. Other work is better off in the nearest memory alone, and is not counted.
 func TestWeightsNearBestSplit(t *testing.T) {
 	for _, c := range tieredHosts {
 		h := tieredHost(c.latency, c.bandwidth)
@@ -137,15 +139,18 @@ func TestWeightsNearBestSplit(t *testing.T) {
 			parts[j] = float64(w) / float64(sum)
 		}
 		for _, inFlight := range []float64{64, 256, 512, 1024, 4096, 16384} {
-			s := &spread{newModel(h), inFlight}
+			s := &streamer{newModel(h), inFlight}
 			best, at := s.best()
 			filled, got := s.filled(), s.rate(parts)
 			only := s.rate(append([]float64{1}, make([]float64, len(parts)-1)...))
 			t.Logf("%s, %5.0f in flight: best %6.0f MiB/s at %v; weights %v %.1f %%, water filling %.1f %%, node 0 alone %.1f %%",
 				c.name, inFlight, best, at, weights, 100*got/best, 100*filled/best, 100*only/best)
+			loaded := only < 0.95*best // one memory is not enough
 			saturated := inFlight >= 4096
-			if saturated && (got < 0.95*best || got < 0.95*filled) {
-				t.Errorf("%s, %.0f in flight: weights %v give %.0f MiB/s, the best split %.0f, water filling %.0f", c.name, inFlight, weights, got, best, filled)
+			short := (saturated && got < 0.95*best) || (loaded && (got < 0.93*best || got < 0.95*filled))
+			if short {
+				t.Errorf("%s, %.0f in flight: weights %v give %.0f MiB/s, the best split %.0f, water filling %.0f",
+					c.name, inFlight, weights, got, best, filled)
 			}
 			if filled > 1.01*best {
 				t.Errorf("%s: the search missed water filling: %.0f and %.0f", c.name, best, filled)
