@@ -62,7 +62,7 @@ func (c *Config) Validate() error {
 	if err := c.Partition.Check(); err != nil {
 		return fmt.Errorf("partition: %w", err)
 	}
-	if err := cmp.Or(c.Balance.validate(), c.Share.validate(), c.Record.validate()); err != nil {
+	if err := cmp.Or(c.Balance.validate(), c.Share.validate(), c.Tiers.validate(), c.Record.validate()); err != nil {
 		return err
 	}
 	if err := c.API.validate(); err != nil {

@@ -289,7 +289,7 @@ func changeRequest(c *api.Change) control.Request {
 func mayChange(steps []plan.Step) error {
 	for i := range steps {
 		s := &steps[i]
-		if s.Kind == plan.MovePages || s.Kind == plan.StopUnit || s.Target.Kind == workload.InProcess && s.Workload != hostprep.ID || s.Target.Cgroup != "" && s.Target.Cgroup != path.Clean("/"+s.Target.Cgroup) {
+		if s.Kind == plan.MovePages || s.Kind == plan.StopUnit || s.Kind == plan.ReclaimMemory || s.Target.Kind == workload.InProcess && s.Workload != hostprep.ID || s.Target.Cgroup != "" && s.Target.Cgroup != path.Clean("/"+s.Target.Cgroup) {
 			return &api.Error{Code: api.BadRequest, Text: fmt.Sprintf("%s of %q: no step that is carried out on request", s.Kind, s.Target.Name())}
 		}
 	}

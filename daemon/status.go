@@ -542,7 +542,7 @@ func (v *View) onlyShares(o *workload.Observation, steps []plan.Step) bool {
 	p := place.Of(v.Plan.Placements, o.ID)
 	return p != nil && !slices.ContainsFunc(steps, func(s plan.Step) bool {
 		switch s.Kind {
-		case plan.SetCgroup, plan.SetPolicy, plan.SetCache, plan.SetCacheTasks, plan.StopUnit:
+		case plan.SetCgroup, plan.ReclaimMemory, plan.SetPolicy, plan.SetCache, plan.SetCacheTasks, plan.StopUnit:
 			return false
 		case plan.SetCPUs:
 			return v.Sharing.Of(o.ID) == nil || o.UnevenCPUs || !o.CPUs.SubsetOf(p.CPUs)

@@ -69,6 +69,11 @@ func newModel(h *topology.Host) *model {
 	}
 	for j := range n {
 		m.node[j] = measuredMiBs(h, j, j)
+		if h.Nodes[j].CPUs.Empty() { // no CPU measures it from there
+			for i := range n {
+				m.node[j] = max(m.node[j], measuredMiBs(h, i, j))
+			}
+		}
 		if m.node[j] == 0 {
 			m.node[j] = nodeMiBs
 		}

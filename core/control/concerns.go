@@ -6,7 +6,9 @@ import (
 
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/concern/caches"
+	"github.com/homenode/homenode/core/control/concern/fasttier"
 	"github.com/homenode/homenode/core/control/concern/gpus"
+	"github.com/homenode/homenode/core/control/concern/interleave"
 	"github.com/homenode/homenode/core/control/concern/interrupts"
 	"github.com/homenode/homenode/core/control/concern/isolate"
 	"github.com/homenode/homenode/core/control/concern/llc"
@@ -33,6 +35,7 @@ type (
 	gpusConcern       = gpus.Concern
 	isolateConcern    = isolate.Concern
 	llcConcern        = llc.Concern
+	fastConcern       = fasttier.Concern
 )
 
 // Concerns is what the concerns remember. A checkpoint has their fields among those of State.
@@ -45,6 +48,7 @@ type Concerns struct {
 	gpusConcern
 	isolateConcern
 	llcConcern
+	fastConcern
 }
 
 // concerns returns all of them in the order in which they decide. A later one sees what earlier ones
@@ -62,6 +66,8 @@ func (s *State) concerns() []concern.Concern {
 		gpus.Bound{Concern: &c.gpusConcern, Workers: s.Workers, Divide: s.Settings.Divide, Pace: s.Settings.Arrange.MoveBandwidth},
 		s.interrupts(),
 		swap.Concern{Never: s.Settings.NeverSwap},
+		s.fastTier(),
+		interleave.Concern{Set: s.Settings.Weights},
 		s.isolate(),
 	}
 }
@@ -83,6 +89,15 @@ func (s *State) threads() threads.Bound {
 
 func (s *State) interrupts() interrupts.Bound {
 	return interrupts.Bound{Concern: &s.interruptsConcern, Mode: s.Settings.Interrupts, Queues: s.Settings.Queues, Managers: s.Managers}
+}
+
+func (s *State) fastTier() fasttier.Bound {
+	return fasttier.Bound{
+		Concern:   &s.fastConcern,
+		Settings:  s.Settings.Tiers,
+		Elsewhere: s.Settings.Base.Protect,
+		Pace:      s.Settings.Arrange.MoveBandwidth,
+	}
 }
 
 func (s *State) isolate() isolate.Bound {
@@ -193,6 +208,7 @@ func (s *State) showConcerns() view.ConcernViews {
 		Devices:       s.Devices,
 		WorkersBefore: maps.Clone(s.gpusConcern.Before),
 		Cached:        s.Cached,
+		Tiered:        s.Tiered,
 	}
 	for _, e := range threads.Divided(&s.Journal) {
 		for _, part := range s.Observed(e.Workload) {
@@ -215,6 +231,7 @@ func (s *State) forgetGone(gone func(workload.ID) bool) {
 	s.threadsConcern.Forget(gone)
 	s.gpusConcern.Forget(gone)
 	s.llcConcern.Forget(gone)
+	s.fastConcern.Forget(gone)
 }
 
 // Names that callers of control use for what concerns have.
@@ -230,6 +247,9 @@ type (
 	Upgraded      = scheduler.Upgraded
 	Devices       = interrupts.Devices
 	InterruptMode = interrupts.Mode
+	TierSettings  = fasttier.Settings
+	TierMode      = fasttier.Mode
+	Protection    = fasttier.Protection
 
 	WorkersMeasure = gpus.Measure
 )
@@ -249,4 +269,9 @@ const (
 	InterruptsOff    = interrupts.Off
 	InterruptsReport = interrupts.Report
 	InterruptsPlace  = interrupts.Place
+	TiersOff         = fasttier.Off
+	TiersReport      = fasttier.Report
+	TiersPlace       = fasttier.Place
+	ProtectLow       = fasttier.Low
+	ProtectMin       = fasttier.Min
 )

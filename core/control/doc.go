@@ -28,14 +28,10 @@
 //
 // No I/O, clock, goroutine or randomness belongs here: time comes with the Input.
 //
-<<<<<<< HEAD
-// Invariant: No concern is named outside concerns.go and the aliases in work.go, and State has at most 25 fields (TestShape).
-=======
 // Invariant: Single concerns are named in concerns.go, view/concerns.go (what a View shows of them and a scan reads for
 // them) and package settings (their configuration), and, as arms of a trial, in switchback; work.go has the names of
 // their effects. No other file of core/control imports one (TestWhoKnowsConcerns). State has at most 25 fields
 // (TestShape).
->>>>>>> house
 //
 // Invariant: A View or an Output that a reader holds never changes (sameViews, at the end of every test that drives the
 // fake: TestAnythingInAnyOrder).

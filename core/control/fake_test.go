@@ -59,6 +59,10 @@ type fake struct {
 	mem      topology.KiB
 	free     map[topology.NodeID]topology.KiB // of nodes with less than all free
 	devices  []topology.Device
+	slow     topology.KiB // of a node without CPUs that the kernel demotes to; 0 is none
+	promotes bool         // and promotes from
+	// bandwidth is the firmware's table.
+	bandwidth [][]float64
 
 	works    map[workload.ID]*job
 	machines []*machine
@@ -222,6 +226,9 @@ func (f *fake) host() *topology.Host {
 			last.CPUs = last.CPUs.Union(c.CPUs)
 		}
 		h.NumberLLCs()
+	}
+	if f.slow > 0 {
+		f.addSlow(h)
 	}
 	for i := range h.Nodes {
 		if free, ok := f.free[h.Nodes[i].ID]; ok {
@@ -652,6 +659,10 @@ func (f *fake) perform(e Effect) {
 	case r.Failed != nil:
 		if r.Failed.Code == Fixed && e.Step != nil {
 			r.Standing = []plan.Setting{f.values[settingKey{stepSetting(e.Step), e.Step.Target.Device}]}
+		}
+	case e.Step != nil && e.Step.Kind == plan.ReclaimMemory:
+		if e.Kind == EffectApply {
+			f.demote(e.Step)
 		}
 	case e.Kind == EffectRead:
 		r.Changes, r.Failed = f.changes(e.Step)

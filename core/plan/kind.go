@@ -39,9 +39,11 @@ func (s *Step) Slow() bool {
 	return s.Kind.MovesPages() || (s.Kind.PullsMemory() && !s.AtOnce)
 }
 
-// Routine reports whether a step repeats what stands for threads that have come since. Threads come
-// and go all the time.
-func (s *Step) Routine() bool { return s.Kind == DivideThreads && s.From == s.To }
+// Routine reports whether a step repeats what stands for threads that have come since, or makes room again in
+// fast memory. Threads come and go all the time, and so does memory.
+func (s *Step) Routine() bool {
+	return s.Kind == ReclaimMemory || (s.Kind == DivideThreads && s.From == s.To)
+}
 
 // FromText returns the value before a step as the history has it.
 func (s *Step) FromText() string {

@@ -124,6 +124,7 @@ const (
 	StopUnit      StepKind = "stop-unit"       // asks systemd to stop a unit; not journalled, for it is not put back
 	SetCache      StepKind = "set-cache"       // what the group of resctrl for batch work may have of caches and bandwidth
 	SetCacheTasks StepKind = "set-cache-tasks" // puts all threads in a cgroup and below into that group
+	ReclaimMemory StepKind = "reclaim-memory"  // bytes of a cgroup that the kernel reclaims; not journalled
 	SetCgroup     StepKind = "set-cgroup"      // one value of a cgroup: File of its Target, one of CgroupFiles
 )
 

@@ -26,6 +26,7 @@ const (
 	CgroupMax         SettingKind = "cpu.max"
 	CgroupBurst       SettingKind = "cpu.max.burst" // WholeQuota where it is what cpu.max gives in a period
 	MemoryLow         SettingKind = "memory.low"
+	MemoryMin         SettingKind = "memory.min"
 	MemoryHigh        SettingKind = "memory.high"
 	SwapMax           SettingKind = "memory.swap.max"
 	IOWeight          SettingKind = "io.weight" // that of devices without one of their own
@@ -62,13 +63,13 @@ const (
 // CgroupFiles is the files of a cgroup that SetCgroup changes, with the value that each has
 // where nobody has set it (cgroup-v2.rst).
 var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", CgroupMax: "max 100000", CgroupFreeze: "0",
-	CgroupBurst: "0", MemoryLow: "0", MemoryHigh: "max", SwapMax: "max", IOWeight: "100", IOMax: "",
+	CgroupBurst: "0", MemoryLow: "0", MemoryMin: "0", MemoryHigh: "max", SwapMax: "max", IOWeight: "100", IOMax: "",
 	CgroupPartition: "member", CgroupExclusive: ""}
 
 // CgroupFileNeeds is the kernel that has each of CgroupFiles: its version, or its configuration.
 var CgroupFileNeeds = map[SettingKind]string{
 	CgroupIdle: "Linux 5.15", CgroupWeight: "CONFIG_FAIR_GROUP_SCHED", CgroupMax: "CONFIG_CFS_BANDWIDTH", CgroupFreeze: "Linux 5.2",
-	CgroupBurst: "Linux 5.14 with CONFIG_CFS_BANDWIDTH", MemoryLow: "CONFIG_MEMCG", MemoryHigh: "CONFIG_MEMCG", SwapMax: "CONFIG_SWAP",
+	CgroupBurst: "Linux 5.14 with CONFIG_CFS_BANDWIDTH", MemoryLow: "CONFIG_MEMCG", MemoryMin: "CONFIG_MEMCG", MemoryHigh: "CONFIG_MEMCG", SwapMax: "CONFIG_SWAP",
 	IOWeight: "CONFIG_BLK_CGROUP_IOCOST, or BFQ as the scheduler of the devices", IOMax: "CONFIG_BLK_DEV_THROTTLING",
 	CgroupPartition: "CONFIG_CPUSETS", CgroupExclusive: "Linux 6.7",
 }
@@ -96,7 +97,7 @@ func (k SettingKind) IsCgroupFile() bool {
 // homenode wants one value for as long as it wants any.
 func (k SettingKind) Turns() bool {
 	switch k {
-	case CgroupMax, CgroupBurst, CgroupFreeze, MemoryLow, MemoryHigh, IOMax, CacheGroup:
+	case CgroupMax, CgroupBurst, CgroupFreeze, MemoryLow, MemoryMin, MemoryHigh, IOMax, CacheGroup:
 		return true
 	}
 	return false

@@ -366,7 +366,9 @@ func (c *Collector) advice(o *workload.Observation, home topology.NodeSet) words
 			}
 		}
 		for i := range p.Steps {
-			if p.Steps[i].Workload == o.ID && p.Steps[i].Kind != plan.SetCgroup { // that one brings nothing home
+			kind := p.Steps[i].Kind
+			home := kind != plan.SetCgroup && kind != plan.ReclaimMemory // those bring nothing home
+			if p.Steps[i].Workload == o.ID && home {
 				steps = append(steps, p.Steps[i])
 			}
 		}

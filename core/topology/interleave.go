@@ -65,6 +65,33 @@ func interleaved(bandwidth []float64, weights []int) float64 {
 	return least
 }
 
+// InterleaveWeights returns weights for all nodes, in the order of Nodes, and their source. The kernel has one
+// table for all CPUs: each node counts with the bandwidth from the CPUs that read it fastest. It returns nil where no
+// matrix knows more than one node, or all memory is alike.
+func (h *Host) InterleaveWeights() (weights []int, source Source) {
+	best := make([]float64, len(h.Nodes))
+	apart := false
+	for i := range h.Nodes {
+		if h.Nodes[i].CPUs.Empty() {
+			continue
+		}
+		bandwidth, from := h.InterleaveFrom(i)
+		if bandwidth == nil {
+			continue
+		}
+		source = from
+		for j, b := range bandwidth {
+			best[j] = max(best[j], b)
+			apart = apart || (b > 0 && h.Nodes[j].Apart())
+		}
+	}
+	if !apart {
+		return nil, Assumed
+	}
+	weights, _ = Interleave(best)
+	return weights, source
+}
+
 // InterleaveFrom returns the bandwidth to each node from the CPUs of node i, in the order of Nodes: measured, or the
 // firmware's; nil when neither knows more than one. A GPU's memory is left out.
 func (h *Host) InterleaveFrom(i int) (bandwidth []float64, source Source) {

@@ -101,3 +101,21 @@ func TestInterleaveFrom(t *testing.T) {
 		t.Errorf("from a node without CPUs: %v", got)
 	}
 }
+
+// TestInterleaveWeights: one table for all CPUs, where there is memory other than DRAM and a matrix for it.
+func TestInterleaveWeights(t *testing.T) {
+	h := &Host{Nodes: []Node{
+		{ID: 0, Kind: DRAM, CPUs: CPUs(0)}, {ID: 1, Kind: DRAM, CPUs: CPUs(1)}, {ID: 2, Kind: Special, Type: TypeCXL},
+	}}
+	if got, _ := h.InterleaveWeights(); got != nil {
+		t.Errorf("without a matrix: %v", got)
+	}
+	h.HMATBandwidth = [][]float64{{200, 90, 50}, {90, 200, 30}, nil}
+	if got, source := h.InterleaveWeights(); !slices.Equal(got, []int{4, 4, 1}) || source != FromHMAT {
+		t.Errorf("%v from %s", got, source)
+	}
+	h.Nodes[2].Type = TypeGPU
+	if got, _ := h.InterleaveWeights(); got != nil {
+		t.Errorf("with a GPU's memory alone: %v", got)
+	}
+}

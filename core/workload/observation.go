@@ -110,6 +110,9 @@ type Observation struct {
 	// mapped page cache, which belongs to the file and to everyone who maps it. nil
 	// means all of it.
 	Movable []NodeMemory
+	// Used is the memory that it has accessed since the kernel last asked, at least: Referenced of smaps_rollup, with
+	// what processes share divided among them. 0 when not read; see Control's Attention.Tiered.
+	Used topology.KiB `json:",omitzero"`
 	// Kernel is the kernel's own memory for it, from memory.numa_stat.
 	Kernel Kernel           `json:",omitzero"`
 	CPUs   topology.CPUSet  // CPUs it may use now
@@ -244,7 +247,7 @@ type Kernel struct {
 
 // Same reports whether nothing that homes go by has changed from one observation to
 // another: totals (of CPU time, of what was executed), the length of the window, time slices, vhost
-// threads, what limits of its own held back and memory of the kernel are not compared.
+// threads, what limits of its own held back, what it used of its memory and memory of the kernel are not compared.
 func (o *Observation) Same(p *Observation) bool {
 	return o.CPUUse == p.CPUUse && o.Waited == p.Waited && o.WaitedFrom == p.WaitedFrom && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
 		same(o.VCPUs, p.VCPUs) && o.AskedFor.Equal(p.AskedFor) && (o.Asked == nil) == (p.Asked == nil) && slices.EqualFunc(o.Asked, p.Asked, AskedMemory.same) &&

@@ -101,6 +101,9 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 	if step.Kind == plan.MovePages {
 		return nil, nil
 	}
+	if step.Kind == plan.ReclaimMemory {
+		return nil, d.reclaims(&step)
+	}
 	if step.Kind == plan.SetCgroup {
 		return d.valueChanges(step)
 	}
@@ -222,6 +225,9 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 			return plan.Unsupported("moving pages", "a page mover")
 		}
 		return d.mover.Move(ctx, step, progress)
+	}
+	if step.Kind == plan.ReclaimMemory {
+		return d.reclaim(ctx, &step)
 	}
 	if step.Kind == plan.SetCgroup {
 		return d.applyValue(step)

@@ -73,8 +73,9 @@ func (d *Driver) valueChanges(step plan.Step) ([]plan.Change, error) {
 		last = append(last, plan.Change{Setting: plan.Setting{Kind: kind, Path: cgroup, Value: now}, Will: will})
 		return nil
 	}
-	if kind == plan.MemoryLow && step.To != plan.CgroupFiles[kind] {
-		if err := d.protects(cgroup); err != nil {
+	protection := kind == plan.MemoryLow || kind == plan.MemoryMin
+	if protection && step.To != plan.CgroupFiles[kind] {
+		if err := d.protects(cgroup, kind); err != nil {
 			return nil, err
 		}
 	}
@@ -107,12 +108,15 @@ func wantedValue(step *plan.Step) (plan.SettingKind, error) {
 	return kind, nil
 }
 
-// protects is nil where memory.low of a cgroup has an effect: what a cgroup above has bounds it
+// protects is nil where memory.low or memory.min of a cgroup has an effect: what a cgroup above has bounds it
 // (effective_protection, mm/page_counter.c).
-func (d *Driver) protects(cgroup string) error {
+func (d *Driver) protects(cgroup string, kind plan.SettingKind) error {
+	ofUnit := map[plan.SettingKind]string{plan.MemoryLow: "MemoryLow=", plan.MemoryMin: "MemoryMin="}
 	for _, above := range ancestors(cgroup) {
-		if low, err := d.files.read(above, string(plan.MemoryLow)); err == nil && low == "0" {
-			return plan.Unsupported("memory.low", fmt.Sprintf("memory.low of %s, which is 0 (MemoryLow= of its unit) and bounds what is below", above))
+		value, err := d.files.read(above, string(kind))
+		if err == nil && value == "0" {
+			needs := fmt.Sprintf("%s of %s, which is 0 (%s of its unit) and bounds what is below", kind, above, ofUnit[kind])
+			return plan.Unsupported(string(kind), needs)
 		}
 	}
 	return nil
@@ -291,7 +295,7 @@ func (d *Driver) putBackValue(cgroup string, kind plan.SettingKind, old string) 
 }
 
 // lost is more that goes with a controller, with the value that each has where nobody has set it.
-var lost = map[plan.SettingKind]string{"memory.min": "0", "memory.max": "max", "memory.swap.max": "max", "memory.oom.group": "0"}
+var lost = map[plan.SettingKind]string{"memory.max": "max", "memory.swap.max": "max", "memory.oom.group": "0"}
 
 // usesValues reports whether turning a controller off would lose something of a child.
 func (d *Driver) usesValues(child string, c *control) (bool, error) {

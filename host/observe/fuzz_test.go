@@ -84,7 +84,7 @@ func FuzzMountinfo(f *testing.F) {
 func FuzzSmall(f *testing.F) {
 	f.Add([]byte("Pss_Anon:   12 kB\nNode 0 Active(file): 7 kB\nSReclaimable: 8 kB\n12\n0\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if parsePssAnon(b) < topology.None || parseReclaimable(b) < 0 {
+		if parsePssAnon(b) < topology.None || parseReclaimable(b) < 0 || parseUsed(b) < 0 {
 			t.Fatal("negative")
 		}
 		for _, pid := range appendPIDs(nil, b) {

@@ -58,7 +58,9 @@ type mapsState struct {
 	mapsErr   error
 	mapsStale bool
 	pssAnon   topology.KiB // anonymous memory with each page shared out over its users; None when not read
-	reading   *reading     // under way
+	used      topology.KiB // that it has accessed, shared out likewise; 0 when not read
+	usedAt    time.Time
+	reading   *reading // under way
 	// silent: the last reading did not come back in time.
 	silent   bool
 	tookLast time.Duration // the last reading that came back
@@ -75,10 +77,12 @@ type reading struct {
 	began    time.Time // by the machine's clock, whatever the Observer's is
 	wasStale bool
 	fromMaps bool // memory, not only policies
+	asksUse  bool // what it has accessed, too
 
 	// What came back; not to be read before call is.
 	maps    *numaMaps
 	pssAnon topology.KiB
+	used    topology.KiB
 	err     error
 	took    time.Duration
 }
@@ -174,7 +178,7 @@ func (o *Observer) mapsDue(reported []*work) []toRead {
 				t.order = afterMove
 			case p.mapsAt.IsZero() && (o.onlyMapsTell(w, p) || (p == w.largest() && !w.anyRead())):
 				t.order, t.credit = neverRead, &m.firstCredit
-			case p.mapsAt.IsZero() || o.mapsOld(w, p):
+			case p.mapsAt.IsZero(), o.mapsOld(w, p), o.useDue(w, p):
 				t.order, t.credit = readBefore, &m.credit
 			default:
 				continue
@@ -261,6 +265,7 @@ func (o *Observer) readMapsOf(w *work, p *process, patience time.Duration) time.
 	r := &reading{began: time.Now(), wasStale: p.mapsStale, fromMaps: !(w.kind == workload.InCgroup && w.leaf.hasStat), pssAnon: topology.None}
 	began := o.opts.Now()
 	pid := p.pid
+	r.asksUse = o.tiered[w.id]
 	call, err := o.maps.calls.Begin(workload.Process{PID: pid, Start: p.start}, o.ownerNow(p), func() { o.maps.read(o.fsys, pid, r) })
 	if err != nil {
 		o.refused(p, err)
@@ -324,10 +329,19 @@ func (m *mapsReader) read(fsys fs.FS, pid int, r *reading) {
 	if r.fromMaps && !r.maps.identify(fsys, pid, m.seed) {
 		r.maps.mergeShared()
 	}
-	if r.fromMaps && r.maps.forked >= leastForked {
-		if b, err := fs.ReadFile(fsys, proc.File(pid, "smaps_rollup")); err == nil {
-			r.pssAnon = parsePssAnon(b)
-		}
+	forked := r.fromMaps && r.maps.forked >= leastForked
+	if !forked && !r.asksUse {
+		return
+	}
+	b, err := fs.ReadFile(fsys, proc.File(pid, "smaps_rollup"))
+	if err != nil {
+		return
+	}
+	if forked {
+		r.pssAnon = parsePssAnon(b)
+	}
+	if r.asksUse {
+		r.used = parseUsed(b)
 	}
 }
 
@@ -370,24 +384,71 @@ func (o *Observer) take(p *process) {
 	p.maps = r.maps
 	p.mapsErr = nil
 	p.pssAnon = r.pssAnon
+	if r.asksUse {
+		p.used, p.usedAt = r.used, p.mapsAt
+	}
 }
 
 // parsePssAnon reads Pss_Anon of smaps_rollup (Linux 5.4): anonymous memory with
 // each page divided by the number of processes that have it, so that what a
 // server shares with the workers it forked is counted once.
-func parsePssAnon(b []byte) topology.KiB {
+func parsePssAnon(b []byte) topology.KiB { return rollup(b, "Pss_Anon:") }
+
+// parseUsed reads of smaps_rollup how much memory a process has accessed since the kernel last asked (Referenced:
+// page table entries and pages that are marked so). Shared memory counts in the part of Pss in Rss. 0 when unknown.
+func parseUsed(b []byte) topology.KiB {
+	rss := rollup(b, "Rss:")
+	pss := rollup(b, "Pss:")
+	referenced := rollup(b, "Referenced:")
+	if rss <= 0 || pss < 0 || referenced <= 0 {
+		return 0
+	}
+	part := min(1, float64(pss)/float64(rss))
+	return topology.KiB(part * float64(min(referenced, rss)))
+}
+
+// rollup reads a line of smaps_rollup; None where there is none.
+func rollup(b []byte, key string) topology.KiB {
 	for len(b) > 0 {
 		line, rest, _ := bytes.Cut(b, []byte{'\n'})
 		b = rest
-		if value, ok := bytes.CutPrefix(line, []byte("Pss_Anon:")); ok {
-			if f := bytes.Fields(value); len(f) > 0 {
-				if n, ok := proc.Number(f[0]); ok && n < proc.MaxKiB {
-					return topology.KiB(n)
-				}
-			}
+		value, ok := bytes.CutPrefix(line, []byte(key))
+		if !ok {
+			continue
+		}
+		f := bytes.Fields(value)
+		if len(f) == 0 {
+			continue
+		}
+		n, ok := proc.Number(f[0])
+		if ok && n < proc.MaxKiB {
+			return topology.KiB(n)
 		}
 	}
 	return topology.None
+}
+
+// usedEvery is how old what a process has accessed may get, where that is read: page tables are walked for it.
+const usedEvery = 5 * time.Second
+
+// useDue reports whether the use of a process must be read again.
+func (o *Observer) useDue(w *work, p *process) bool {
+	if !o.tiered[w.id] {
+		return false
+	}
+	age := o.now.Sub(p.usedAt)
+	return age >= max(usedEvery, time.Duration(float64(p.mapsCost)/mapsShare))
+}
+
+// usedOf returns the memory that the processes of a workload have accessed, as far as it was read.
+func (o *Observer) usedOf(w *work) (used topology.KiB) {
+	if !o.tiered[w.id] {
+		return 0
+	}
+	for _, p := range w.procs {
+		used += p.used
+	}
+	return used
 }
 
 // tellUnread says which processes do not answer, and how many were not asked.

@@ -57,6 +57,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		PerProcess: o.perProcess(w),
 
 		MemoryUnread: o.unread(w),
+		Used:         o.usedOf(w),
 	}
 	if w.kind == workload.InCgroup && w.leaf.hasStat {
 		obs.Kernel = w.leaf.stat.kernel()

@@ -90,8 +90,9 @@ type Observer struct {
 	began    atomic.Int64 // of the look that has the turn, Unix nanoseconds
 	with     control.Attention
 	host     *topology.Host
-	lower    topology.NodeSet // nodes to which the kernel demotes
-	nodeOf   []int            // by CPU; -1 when unknown
+	lower    topology.NodeSet     // nodes to which the kernel demotes
+	tiered   map[workload.ID]bool // what of their memory is used is read, too
+	nodeOf   []int                // by CPU; -1 when unknown
 	top      string
 	topKnown bool
 	look     uint64
@@ -256,6 +257,7 @@ func (o *Observer) scan(ctx context.Context, with control.Attention) (workload.S
 	}
 	o.problems, o.dozers = problems{}, dozerBudget
 	o.signals.begin(&o.with)
+	o.tiered = o.with.Tiered
 	o.applyMarks()
 	if err := o.readHost(); err != nil {
 		return workload.Snapshot{}, err

@@ -92,13 +92,16 @@ func parse(kind plan.SettingKind, path string) (setting, error) {
 			s.form = number
 			return s, nil
 		}
-		switch isNumber, isWord := hostprep.OfCPU(path); {
-		case isNumber:
-			s.form = number
-			return s, nil
-		case isWord:
-			s.form = word
-			return s, nil
+		for _, known := range []func(string) (number, word bool){hostprep.OfCPU, hostprep.OfInterleave} {
+			isNumber, isWord := known(path)
+			switch {
+			case isNumber:
+				s.form = number
+				return s, nil
+			case isWord:
+				s.form = word
+				return s, nil
+			}
 		}
 	}
 	return s, fmt.Errorf("%q is not the path of a setting of kind %q", path, kind)

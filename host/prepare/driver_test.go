@@ -493,6 +493,10 @@ func TestFilesOfCPUs(t *testing.T) {
 		"sys/devices/system/cpu/cpu1/power/pm_qos_resume_latency_us/../../online": -1,
 		"sys/devices/system/cpu/cpu123456/power/pm_qos_resume_latency_us":         -1,
 		"sys/devices/virtual/workqueue/cpumask_requested":                         -1,
+		"sys/kernel/mm/mempolicy/weighted_interleave/node2":                       number,
+		"sys/kernel/mm/mempolicy/weighted_interleave/auto":                        word,
+		"sys/kernel/mm/mempolicy/weighted_interleave/node2/../../../../etc":       -1,
+		"sys/kernel/mm/mempolicy/weighted_interleave/other":                       -1,
 	} {
 		s, err := parse(plan.HostFile, path)
 		if ok := err == nil; ok != (want >= 0) || ok && s.form != want {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
+	"github.com/homenode/homenode/core/control/concern/fasttier"
 	"github.com/homenode/homenode/core/control/concern/interrupts"
 	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/scene"
@@ -32,6 +33,8 @@ type Settings struct {
 	Partition     plan.Partition    `json:"partition,omitempty"`
 	Arrange       place.Options     `json:"arrange"`
 	NeverSwap     bool              `json:"never_swap,omitempty"` // dedicated work does not swap
+	Tiers         fasttier.Settings `json:"tiers,omitzero"`       // shares of fast memory
+	Weights       bool              `json:"weights,omitempty"`    // the kernel's weights of weighted interleave are set
 	Divide        bool              `json:"divide,omitempty"`     // threads of work that is wider than a node each get one of its nodes
 	Sample        bool              `json:"sample,omitempty"`     // kernel.numa_balancing may be switched on for that for a while
 	Balance       balance.Settings  `json:"balance"`

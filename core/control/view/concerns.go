@@ -24,6 +24,8 @@ type ConcernViews struct {
 	WorkersBefore map[workload.ID]gpus.Measure
 	// Cached is the shared work that last-level caches may hold, by what the observer calls it.
 	Cached map[workload.ID]bool
+	// Tiered is the work whose share of fast memory follows its use, by what the observer calls it.
+	Tiered map[workload.ID]bool
 }
 
 // ConcernAttention is the part of an Attention that concerns ask for.
@@ -36,10 +38,12 @@ type ConcernAttention struct {
 	Watched map[workload.ID]bool `json:"watched,omitempty"`
 	// Cached is the shared work that last-level caches may hold: its waits are read too, its cycles are not.
 	Cached map[workload.ID]bool `json:"cached,omitempty"`
+	// Tiered is the work of which is read how much of its memory it uses: a walk over its page tables.
+	Tiered map[workload.ID]bool `json:"tiered,omitempty"`
 }
 
 func (v *View) attend() ConcernAttention {
-	out := ConcernAttention{Divided: v.Divided}
+	out := ConcernAttention{Divided: v.Divided, Tiered: v.Tiered}
 	if v.Settings.Share.MaxWait > 0 && v.Sharing.On {
 		out.Waits, out.Watched = true, v.Sharing.Watched
 	}

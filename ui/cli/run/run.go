@@ -123,6 +123,10 @@ func (o *runFlags) run(c *cobra.Command, e *cli.Env, args []string) error {
 		}
 	}
 	home, err := o.at.home(c, e, &o.want)
+	weights := ""
+	if err == nil && o.at.policy == bandwidth {
+		weights, err = o.at.spread(e, home.Nodes)
+	}
 	if n := missing(home); n != "" {
 		return cli.Usagef("--near %s: this host has no such device; `homenode topology` lists them", n)
 	}
@@ -157,7 +161,7 @@ func (o *runFlags) run(c *cobra.Command, e *cli.Env, args []string) error {
 	if goal != "" && o.at.strict {
 		return cli.Forbiddenf("--strict: %s", goal)
 	}
-	for _, line := range []string{line, why, goal} {
+	for _, line := range []string{line, weights, why, goal} {
 		if line != "" && !o.quiet {
 			fmt.Fprintln(e.Stderr, "homenode: "+words.Printable(line))
 		}

@@ -22,6 +22,7 @@ type where struct {
 	nodes, cpusList, cpuNodes                             string
 	bind, preferred, preferredMany, interleaved, weighted string
 	local, balancing                                      bool
+	policy                                                string // --policy; "" is none
 	nice                                                  int
 	memory                                                string // the flag that names the memory policy; "" is none
 	start                                                 cli.Start
@@ -41,6 +42,8 @@ func (w *where) flags(f *pflag.FlagSet) {
 	f.StringVarP(&w.interleaved, "interleave", "i", "", "memory from these `NODES` in turn")
 	f.StringVarP(&w.weighted, "weighted-interleave", "w", "",
 		"memory from these `NODES` in turn, by the kernel's weights (Linux 6.9)")
+	f.StringVar(&w.policy, "policy", "", "bandwidth: memory from its home and the slower memory next to it in turn, "+
+		"by the kernel's weights (Linux 6.9)")
 	f.BoolVarP(&w.local, "localalloc", "l", false, "memory from the node it runs on")
 	f.BoolVarP(&w.balancing, "balancing", "b", false, "let NUMA balancing move pages among --membind or --preferred-many")
 	f.BoolVar(&w.start.Scope, "scope", false, "run it in a systemd scope, a cgroup of its own")
@@ -89,6 +92,9 @@ func (w *where) read(c *cobra.Command, e *cli.Env) (home topology.NodeSet, err e
 			return home, cli.Usagef("--%s and --%s are two memory policies; a command has one", w.memory, p.flag)
 		}
 		w.memory, w.start.Memory = p.flag, p.memory
+	}
+	if err := w.checkPolicy(); err != nil {
+		return home, err
 	}
 	if w.balancing && w.start.Memory != cli.MemoryBind && w.start.Memory != cli.MemoryMany {
 		return home, cli.Usagef("--balancing goes with --membind or --preferred-many")
@@ -262,7 +268,8 @@ func (at *whereabouts) cpusNamed(flag, text string) (topology.CPUSet, error) {
 
 // placingFlags is the flags of run that say where or how large; --show takes none of them.
 var placingFlags = []string{"class", "tier", "cpus", "memory", "near", "nodes", "cpus-list", "cpunodebind", "membind", "preferred", "preferred-many",
-	"interleave", "weighted-interleave", "localalloc", "balancing", "all", "cpubind", "nice", "scope", "unit", "name", "dry-run", "or-anyway", "quiet"}
+	"interleave", "weighted-interleave", "localalloc", "balancing", "all", "cpubind", "nice", "scope", "unit", "name", "dry-run", "or-anyway", "quiet",
+	"policy"}
 
 // shown is what holds for a command that starts here.
 type shown struct {

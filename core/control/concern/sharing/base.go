@@ -130,11 +130,10 @@ func (t *turn) helps() (out []concern.Desire) {
 			continue
 		}
 		t.Shared.Helped = append(t.Shared.Helped, o.ID)
-		low := plan.CgroupFiles[plan.MemoryLow]
 		if base.Protect {
-			low = strconv.FormatInt(t.protects(o, cgroup)<<10, 10)
+			low := strconv.FormatInt(t.protects(o, cgroup)<<10, 10)
+			out = append(out, t.File(o, cgroup, plan.MemoryLow, low, words.Because(words.ShareProtect)))
 		}
-		out = append(out, t.File(o, cgroup, plan.MemoryLow, low, words.Because(words.ShareProtect)))
 		burst, why := plan.CgroupFiles[plan.CgroupBurst], words.Because(words.ShareNoBurst)
 		now := t.Journal.Of(plan.CgroupBurst, cgroup)
 		bursts := now != nil && concern.Same(now, concern.Inode(o.CgroupID)) && now.New == plan.WholeQuota

@@ -120,10 +120,16 @@ func (c *Concern) Mine(sc *concern.Scene) (out []*place.Subject) {
 // Name implements concern.Concern.
 func (c *Concern) Name() string { return "sharing" }
 
-// Owns implements concern.Concern: the files of cgroups, but for those of the concerns of packages swap
-// and isolate.
+// Owns implements concern.Concern: the files of cgroups, but for those of the concerns of packages swap,
+// isolate and fasttier.
 func (c *Concern) Owns(e *plan.Entry) bool {
-	return e.Kind.IsCgroupFile() && e.Kind != plan.SwapMax && !e.Kind.IsPartition()
+	switch e.Kind {
+	case plan.SwapMax, plan.MemoryMin:
+		return false
+	case plan.MemoryLow:
+		return c.settings.Base.Protect
+	}
+	return e.Kind.IsCgroupFile() && !e.Kind.IsPartition()
 }
 
 // Decide implements concern.Concern.
