@@ -22,6 +22,7 @@ var (
 	CacheChosen   = says("cache-chosen", "It is kept in {caches} ({n CPU}) from now on: it was calm, and these are the fewest caches with room for {n CPU}.")
 	CacheWould    = says("cache-would", "With caches: place it would be kept in {caches} ({n CPU}): the fewest with room for {n CPU}.")
 	CacheWidened  = says("cache-widened", "It was kept in {caches} and waited {%} of its time, with {.2f} of {n CPU} busy, while {.1f} CPUs idled elsewhere on the node. It may use the whole node again.")
+	CacheCrowded  = says("cache-crowded", "It was kept in {caches}, whose work wants {.1f} CPUs at times and has {n CPU}. It leaves before it waits.")
 	CacheNodeBusy = says("cache-node-busy", "It is kept in {caches} and waits {%} of its time; only {.1f} CPUs idle elsewhere on the node, so a wider CPU set would not help.")
 	CacheSoon     = says("cache-soon", "It may use all caches of its node until it has been calm for {for}.")
 	CacheBursts   = says("cache-bursts", "It may use all caches of its node: it was widened {times} within {for}, so it bursts too often for fewer.")
