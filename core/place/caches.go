@@ -275,11 +275,45 @@ func (w *want) cachesFor(l *Ledger, home []int) topology.CacheSet {
 		booked := c.shared.vcpus() + wide*float64(open)
 		rooms = append(rooms, CacheRoom{ID: c.id, CPUs: open, Load: AtMost(booked)})
 	}
-	in := ChooseCaches(rooms, w.vcpus, AtMost(float64(w.vcpus)))
+	wanted := AtMost(float64(w.vcpus))
+	in := ChooseCaches(among(rooms, w.partnersCaches(l, home)), w.vcpus, wanted)
+	if in.Empty() {
+		in = ChooseCaches(rooms, w.vcpus, wanted)
+	}
 	if in.Equal(n.llcs) {
 		return topology.CacheSet{}
 	}
 	return in
+}
+
+// partnersCaches returns the caches of a home of the workloads that this one should be near.
+func (w *want) partnersCaches(l *Ledger, home []int) (in topology.CacheSet) {
+	for i := range w.Near {
+		if w.Near[i].Workload == "" {
+			continue
+		}
+		k, ok := l.find(w.Near[i].Workload)
+		if !ok {
+			continue
+		}
+		h := l.held[k]
+		if h.Class == workload.Dedicated {
+			in = in.Union(l.cachesOf(h.CPUs, home))
+		} else {
+			in = in.Union(h.Caches)
+		}
+	}
+	return in
+}
+
+// among returns those of some caches that a set has.
+func among(rooms []CacheRoom, in topology.CacheSet) (out []CacheRoom) {
+	for i := range rooms {
+		if in.Has(rooms[i].ID) {
+			out = append(out, rooms[i])
+		}
+	}
+	return out
 }
 
 // CacheRoom is a last-level cache for shared work, and the work that it has.
@@ -289,7 +323,7 @@ type CacheRoom struct {
 	Load Load // of the work that is there
 }
 
-// Fits reports whether a cache has CPUs for more work beside its own.
+// Fits reports whether a cache has CPUs for more work.
 func (r *CacheRoom) Fits(more Load) bool {
 	return r.Load.Plus(more).Wants() <= float64(r.CPUs)+tiny
 }

@@ -47,7 +47,7 @@ func (l Load) Part(share float64) Load {
 	return Load{Busy: l.Busy * share, Varies: l.Varies * share, Most: l.Most * share}
 }
 
-// Wants returns the CPUs that suffice for it in all moments but one of twenty.
+// Wants returns the CPUs that suffice in all moments but one of twenty.
 func (l Load) Wants() float64 {
 	return min(l.Busy+burstsBy*math.Sqrt(l.Varies), l.Most)
 }

@@ -122,6 +122,7 @@ func (b Bound) Decide(sc *concern.Scene) concern.Desired {
 		b.CacheCalm = map[workload.ID]*Calm{}
 	}
 	mine := t.mine()
+	t.findMates(mine)
 	for _, x := range mine {
 		t.widen(x)
 	}
@@ -167,9 +168,14 @@ type kept struct {
 	calm  *Calm
 	now   topology.CacheSet // decided; none for all of the node
 	why   words.Reason
-	moved bool // that is another decision than before
-	ready bool // it was calm for long enough to be kept in few caches
-	again bool // it left a cache that its bookings had chosen, and is kept in others at once
+	moved bool              // that is another decision than before
+	ready bool              // it was calm for long enough to be kept in few caches
+	again bool              // caches are chosen at once for what its bookings had chosen them
+	was   topology.CacheSet // the caches that its bookings had chosen
+
+	pod    *group            // the work of its pod, itself too
+	mates  []*kept           // other work that belongs into the same caches
+	guests topology.CacheSet // of mates with CPUs of their own
 }
 
 // load is what the work wants now of the CPUs that it may use.
@@ -356,26 +362,40 @@ func (t *turn) widen(x *kept) {
 }
 
 // leave lets work use all of its node where the work of its cache wants more CPUs than that has at times, though it
-// has not waited yet.
+// has not waited yet. Caches that were chosen by bookings are chosen again once the work has been calm for a while, by
+// what it was measured to want.
 func (t *turn) leave(x *kept) {
-	if x.now.Empty() || x.moved || x.node.idle(x.now) < idleFrom {
+	if x.now.Empty() || x.moved {
 		return
 	}
-	for k := range x.node.caches {
-		c := &x.node.caches[k]
-		wants := c.load.Wants()
-		if !x.now.Has(c.id) || wants <= float64(c.open.Len())+crowdedFrom {
-			continue
-		}
-		x.why = words.Because(words.CacheCrowded, x.now, wants, c.open.Len())
-		x.again = !x.calm.Chosen
-		if !x.again {
+	measured := !x.calm.Chosen && t.Began.Sub(x.calm.Since) >= calmFor
+	crowded, wants := x.node.crowded(x.now)
+	switch {
+	case crowded != nil && x.node.idle(x.now) >= idleFrom:
+		x.why = words.Because(words.CacheCrowded, x.now, wants, crowded.open.Len())
+		measured = !x.calm.Chosen
+		if !measured {
 			x.calm.Since = t.Began
 			x.calm.Widened = append(x.calm.Widened, t.Began)
 		}
-		x.toWholeNode()
+	case !measured:
 		return
 	}
+	x.again, x.was = measured, x.now
+	x.toWholeNode()
+}
+
+// crowded returns the first of some caches whose work wants more CPUs at times than the cache has, and how many; nil
+// where none is.
+func (n *node) crowded(in topology.CacheSet) (c *cache, wants float64) {
+	for k := range n.caches {
+		c := &n.caches[k]
+		wants := c.load.Wants()
+		if in.Has(c.id) && wants > float64(c.open.Len())+crowdedFrom {
+			return c, wants
+		}
+	}
+	return nil, 0
 }
 
 // toWholeNode lets work use all of its node from now on.
@@ -435,54 +455,67 @@ func (t *turn) ready(x *kept) bool {
 func (t *turn) narrow(x *kept) {
 	load := x.most()
 	need := max(x.home.VCPUs, int(math.Ceil(load.Wants())))
+	beside := t.beside(x)
 	in := t.choose(x, load)
 	x.node.put(in, x.load())
 	switch {
 	case in.Empty():
 		x.why = words.Because(words.CacheNoRoom, need)
-	case t.Mode != plan.CachesPlace:
+	case t.reports():
 		x.calm.Would = in
 		x.why = words.Because(words.CacheWould, in, x.node.open(in), need)
 	default:
-		x.now, x.moved, x.calm.Chosen = in, true, true
+		x.now, x.moved = in, true
+		x.calm.Chosen = true
 		x.why = words.Because(words.CacheChosen, in, x.node.open(in), need)
+		if in.SubsetOf(beside) {
+			x.why = words.Because(words.CacheBeside, in, x.node.open(in))
+		}
 	}
 }
 
-// choose returns the caches with room for a load; none where that takes the whole node. A reported choice stays while
-// it has room.
+// choose returns the caches with room for the work; none where that takes the whole node. It goes where its mates are,
+// else stays where it was, and a reported choice stays while it has room.
 func (t *turn) choose(x *kept, load place.Load) topology.CacheSet {
-	var rooms, same []place.CacheRoom
-	for k := range x.node.caches {
-		c := &x.node.caches[k]
-		if c.open.Empty() {
-			continue
-		}
-		r := place.CacheRoom{ID: c.id, CPUs: c.open.Len(), Load: c.load}
-		rooms = append(rooms, r)
-		if x.calm.Would.Has(c.id) {
-			same = append(same, r)
-		}
+	vcpus := x.home.VCPUs
+	first := []topology.CacheSet{t.beside(x), x.was, t.together(x)}
+	if t.reports() {
+		first = append(first, x.calm.Would)
 	}
-	if t.Mode != plan.CachesPlace && len(same) > 0 {
-		in := place.ChooseCaches(same, x.home.VCPUs, load)
-		if in.Equal(x.calm.Would) {
+	for _, among := range first {
+		in := x.node.choose(among, vcpus, load)
+		if !in.Empty() {
 			return in
 		}
 	}
-	in := place.ChooseCaches(rooms, x.home.VCPUs, load)
-	if in.Equal(x.node.all) {
+	return x.node.choose(x.node.all, vcpus, load)
+}
+
+// choose returns the fewest of some caches with room for a load on so many CPUs; none where that takes the whole node.
+func (n *node) choose(among topology.CacheSet, vcpus int, load place.Load) topology.CacheSet {
+	var rooms []place.CacheRoom
+	for k := range n.caches {
+		c := &n.caches[k]
+		if among.Has(c.id) && !c.open.Empty() {
+			rooms = append(rooms, place.CacheRoom{ID: c.id, CPUs: c.open.Len(), Load: c.load})
+		}
+	}
+	in := place.ChooseCaches(rooms, vcpus, load)
+	if in.Equal(n.all) {
 		return topology.CacheSet{}
 	}
 	return in
 }
+
+// reports reports whether decisions are only shown.
+func (t *turn) reports() bool { return t.Mode != plan.CachesPlace }
 
 // give desires the decision on a workload.
 func (t *turn) give(x *kept) {
 	if !x.why.None() {
 		t.out.Why[x.home.Workload] = x.why
 	}
-	if !x.moved || t.Mode != plan.CachesPlace {
+	if !x.moved || t.reports() {
 		return
 	}
 	var cpus topology.CPUSet
