@@ -69,6 +69,10 @@ func (r *run) measure(period time.Duration, offered int) {
 	m.drift()
 	m.settleMemory()
 	served := m.serve()
+	if len(m.caches) > 0 {
+		m.settleCaches()
+		m.crowd()
+	}
 	m.flow(served)
 	m.model.load(m.moving)
 	r.judge()
@@ -266,7 +270,7 @@ func (m *machine) accessNs(j *job) float64 {
 		}
 		sum += float64(k) * part
 	}
-	return sum / total / float64(j.demand.VCPUs)
+	return sum/total/float64(j.demand.VCPUs) + m.lines(j)
 }
 
 // imbalance is the standard deviation over nodes of how busy their CPUs are.

@@ -13,8 +13,6 @@ func init() {
 	})
 	Shapes = append(Shapes, Shape{
 		Name: "caches-count", Nodes: 2, CPUsPerNode: 8, Caches: 2, NodeMiB: 384, Count: true, Slow: true,
-		// In real time the waits would be those of the machine's CPUs, which the guest's take from each other.
-		Virtual: true, Instruction: 8,
 		Cache:    Cache{KiB: 1024, Ways: 16, Line: 64, CPUs: 4},
 		Distance: [][]int{{10, 21}, {21, 10}},
 	})
