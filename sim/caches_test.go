@@ -37,7 +37,8 @@ func TestCachesCostMore(t *testing.T) {
 				t.Errorf("%d caches cost %.1f ns an access, one fewer %.1f ns", n+1, cost, before)
 			}
 			if n > 0 && exchange == 0 && cost != before {
-				t.Errorf("work that exchanges nothing pays %.1f ns in %d caches, %.1f ns in one fewer", cost, n+1, before)
+				t.Errorf("work that exchanges nothing pays %.1f ns in %d caches, %.1f ns in one fewer", cost, n+1,
+					before)
 			}
 			before = cost
 		}
@@ -105,12 +106,15 @@ func TestPlaceBeatsOff(t *testing.T) {
 			scores = append(scores, r.Policies[0])
 		}
 		off, place := scores[0], scores[1]
-		t.Logf("seed %d: felt %.1f ns off, %.1f ns place; CPU %.4f off, %.4f place; %d steps", seed+1, off.FeltNs, place.FeltNs, off.CPUServed, place.CPUServed, place.Steps)
+		t.Logf("seed %d: felt %.1f ns off, %.1f ns place; CPU %.4f off, %.4f place; %d steps", seed+1, off.FeltNs,
+			place.FeltNs, off.CPUServed, place.CPUServed, place.Steps)
 		if place.FeltNs > 0.95*off.FeltNs {
-			t.Errorf("seed %d: an access costs %.1f ns with caches: place, %.1f ns with off", seed+1, place.FeltNs, off.FeltNs)
+			t.Errorf("seed %d: an access costs %.1f ns with caches: place, %.1f ns with off", seed+1, place.FeltNs,
+				off.FeltNs)
 		}
 		if place.CPUServed < off.CPUServed-0.005 {
-			t.Errorf("seed %d: %.4f of the CPU time with caches: place, %.4f with off", seed+1, place.CPUServed, off.CPUServed)
+			t.Errorf("seed %d: %.4f of the CPU time with caches: place, %.4f with off", seed+1, place.CPUServed,
+				off.CPUServed)
 		}
 	}
 }

@@ -59,7 +59,8 @@ func Scenario(name string, nodes int, seed uint64) (*Trace, error) {
 		"noisy-neighbour": s.noisyNeighbour, "bandwidth-hogs": s.bandwidthHogs, "memory-shortage": s.memoryShortage, "swap": s.swap,
 		"ping-pong": s.pingPong, "heavy-migrant": s.heavyMigrant, "wide-guest": s.wideGuest, "full-house": s.fullHouse,
 		"slow-ramp": s.slowRamp, "short-spikes": s.shortSpikes, "short-lived": s.shortLived, "arrival-burst": s.arrivalBurst,
-		"departures": s.departures, "found-running": s.foundRunning, "important-pressed": s.importantPressed, "important-untold": s.importantUntold, "caches": s.caches, "memory-lost": s.memoryLost,
+		"departures": s.departures, "found-running": s.foundRunning, "important-pressed": s.importantPressed, "important-untold": s.importantUntold,
+		"caches": s.caches, "memory-lost": s.memoryLost,
 	}[name]
 	if build == nil {
 		return nil, fmt.Errorf("scenario %q; want %s", name, strings.Join(Scenarios, ", "))

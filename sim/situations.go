@@ -305,8 +305,8 @@ func (s *scenario) memoryLost() {
 	s.trace.Until = 40 * time.Minute
 }
 
-// caches is services that exchange cache lines, on nodes of four caches of 8 CPUs: some of few threads, some of many that
-// seldom run, and one on each node whose threads all want to run at once, more of them than a cache has CPUs.
+// caches is services that exchange cache lines, on nodes of four caches of 8 CPUs: some of few threads, some of many
+// that seldom run, and one on each node whose threads all want to run at once, more of them than a cache has CPUs.
 func (s *scenario) caches() {
 	s.trace.Policy.Caches = plan.CachesPlace
 	s.guests(7, func(k int) Demand {
