@@ -31,7 +31,7 @@ type llc struct {
 }
 
 // findCaches finds the caches of nodes that several of them divide, if any job exchanges lines.
-func (m *machine) findCaches(events []Event) {
+func (m *machine) findCaches(events []Event, seed uint64) {
 	exchanges := false
 	for i := range events {
 		exchanges = exchanges || events[i].Demand.Exchange > 0
@@ -53,7 +53,7 @@ func (m *machine) findCaches(events []Event) {
 			}
 		}
 	}
-	m.moments = rand.New(rand.NewPCG(uint64(len(events)), 0x63616368)) // the jobs' order of events stays as it is
+	m.moments = rand.New(rand.NewPCG(seed, 0x63616368)) // of their own: what else is drawn stays as it is
 }
 
 // settleCaches puts the threads of all jobs into caches: each into the one with the fewest busy threads for its CPUs
