@@ -366,19 +366,19 @@ func fitAll(rooms []CacheRoom, taken []bool, cpus int, work Load) bool {
 	return true
 }
 
-// renewCaches keeps the caches of shared work while they have CPUs for all its vCPUs, and chooses
-// others where they have not. Where shared work is not kept in caches, none are named any longer.
+// renewCaches keeps the caches of shared work while they have CPUs for all its vCPUs. Where they have not, and where
+// shared work is not kept in caches, it may use all of its home: others are chosen by what it was measured to want
+// (core/control/concern/llc).
 func (w *want) renewCaches(l *Ledger, p *plan.Placement, home []int) {
 	if p.Caches.Empty() {
 		return
 	}
-	if !l.placesCaches() || len(home) != 1 {
-		p.Caches = topology.CacheSet{}
-		return
-	}
 	open := 0
-	l.eachCache(home[0], p.Caches, func(k *cache) { open += l.openIn(k) })
-	if open < w.vcpus || !p.Caches.SubsetOf(l.nodes[home[0]].llcs) {
-		p.Caches = w.cachesFor(l, home)
+	kept := l.placesCaches() && len(home) == 1 && p.Caches.SubsetOf(l.nodes[home[0]].llcs)
+	if kept {
+		l.eachCache(home[0], p.Caches, func(k *cache) { open += l.openIn(k) })
+	}
+	if !kept || open < w.vcpus {
+		p.Caches = topology.CacheSet{}
 	}
 }
