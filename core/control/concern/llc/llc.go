@@ -54,6 +54,9 @@ type Calm struct {
 	Home    topology.NodeSet  `json:",omitzero"`  // that this is about
 	// Chosen: its caches were chosen by what was measured of it, not by what it has booked.
 	Chosen bool `json:",omitzero"`
+
+	cgroup string         // that pod was found for
+	pod    workload.Owner // "" for none
 }
 
 // Concern remembers how calm work is.

@@ -1,6 +1,7 @@
 package llc
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/homenode/homenode/core/topology"
@@ -20,6 +21,14 @@ func podOf(o *workload.Observation) workload.Owner {
 	return owner
 }
 
+// podOf is the pod of a workload, which is found again only when its cgroup is another one.
+func (c *Calm) podOf(o *workload.Observation) workload.Owner {
+	if c.cgroup != o.Cgroup {
+		c.cgroup, c.pod = o.Cgroup, podOf(o)
+	}
+	return c.pod
+}
+
 // group is the work of a pod on one node.
 type group struct{ members []*kept }
 
@@ -35,37 +44,47 @@ func (x *kept) partners(yield func(workload.ID) bool) {
 
 // findMates finds the mates of each workload on its node, and the caches of those that have CPUs of their own.
 func (t *turn) findMates(mine []*kept) {
-	type place struct {
-		node *node
-		pod  workload.Owner
+	t.findPods(mine)
+	near := func(x *kept) bool { return len(x.Spec.Near) > 0 }
+	if !slices.ContainsFunc(mine, near) {
+		return
 	}
-	pods := map[place]*group{}
 	byID := make(map[workload.ID]*kept, len(mine))
 	for _, x := range mine {
 		byID[x.Observation.ID] = x
-		pod := podOf(&x.Observation)
-		if pod == "" {
-			continue
-		}
-		g := pods[place{x.node, pod}]
-		if g == nil {
-			g = &group{}
-			pods[place{x.node, pod}] = g
-		}
-		g.members = append(g.members, x)
-		x.pod = g
 	}
 	guests := t.dedicated()
 	for _, x := range mine {
 		for id := range x.partners {
-			if y := byID[id]; y != nil && y != x && y.node == x.node {
+			y := byID[id]
+			if y != nil && y != x && y.node == x.node {
 				x.mates = append(x.mates, y)
 				y.mates = append(y.mates, x)
 			}
-			if in, ok := guests[id]; ok {
-				x.guests = x.guests.Union(in.Intersect(x.node.all))
-			}
+			x.guests = x.guests.Union(guests[id].Intersect(x.node.all))
 		}
+	}
+}
+
+// findPods finds the work of each pod on each node.
+func (t *turn) findPods(mine []*kept) {
+	type at struct {
+		node *node
+		pod  workload.Owner
+	}
+	pods := map[at]*group{}
+	for _, x := range mine {
+		pod := x.calm.podOf(&x.Observation)
+		if pod == "" {
+			continue
+		}
+		g := pods[at{x.node, pod}]
+		if g == nil {
+			g = &group{}
+			pods[at{x.node, pod}] = g
+		}
+		g.members = append(g.members, x)
+		x.pod = g
 	}
 }
 
