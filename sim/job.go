@@ -37,6 +37,9 @@ type job struct {
 	short   topology.KiB   // what found no room yet
 	booked  topology.KiB   // what a policy that confines nobody counts for it
 
+	at      []int32 // threads by cache, where caches are simulated
+	crossed float64 // share of pairs of its threads that are in different caches
+
 	served float64       // part of the CPU time it wants that it got in the last period
 	got    []float64     // the same by node, where nodes differ much; nil: by threads
 	ran    time.Duration // CPU time since it began

@@ -30,6 +30,10 @@ type machine struct {
 	owned  []int32   // CPUs of exclusive jobs, by node
 	moving []float64 // MiB/s of page moves on each node, this period
 
+	caches  []llc      // of nodes that several divide, where jobs exchange lines
+	line    float64    // ns that a line of another cache costs more
+	moments *rand.Rand // of moments in caches
+
 	holds func(j *job, from int) bool // keeps a job's threads from drifting off a node; nil: nothing does
 }
 

@@ -158,7 +158,9 @@ type home struct {
 
 // newRun is a run before anything happens in it; its manager is to be set.
 func newRun(o *Options, score *Score) *run {
-	return &run{o: o, m: newMachine(o.Trace.Host, o.Seed), score: score, jobs: map[string]*job{}, refused: map[string]Demand{}, event: -1, homes: homes{},
+	m := newMachine(o.Trace.Host, o.Seed)
+	m.findCaches(o.Trace.Events, o.Seed)
+	return &run{o: o, m: m, score: score, jobs: map[string]*job{}, refused: map[string]Demand{}, event: -1, homes: homes{},
 		recent: func() []string { return nil }}
 }
 

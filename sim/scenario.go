@@ -24,14 +24,16 @@ var Scenarios = []string{
 
 // Other is situations that need another configuration than the daemon's own: they are no
 // part of comparisons.
-var Other = []string{"important-untold"}
+var Other = []string{"important-untold", "caches"}
 
 // Calm is those of Scenarios in which nothing is wrong, or nothing that a move
 // could mend: nothing is to be moved.
 var Calm = []string{"even-load", "idle-many", "full-house"}
 
 const (
-	scenarioCPUs = 8
+	scenarioCPUs = 8 // of a node, or of a cache in the situation caches
+	// scenarioCaches is the caches of a node in the situation caches.
+	scenarioCaches = 4
 )
 
 // scenario builds one trace.
@@ -47,7 +49,7 @@ func Scenario(name string, nodes int, seed uint64) (*Trace, error) {
 	if nodes < 2 || nodes > 64 {
 		return nil, fmt.Errorf("%d nodes; want 2 to 64", nodes)
 	}
-	h, err := topology.FromSynthetic(fmt.Sprintf("package:%d node:1(memory=32GiB) core:%d", nodes, scenarioCPUs))
+	h, err := topology.FromSynthetic(machineOf(name, nodes))
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +59,8 @@ func Scenario(name string, nodes int, seed uint64) (*Trace, error) {
 		"noisy-neighbour": s.noisyNeighbour, "bandwidth-hogs": s.bandwidthHogs, "memory-shortage": s.memoryShortage, "swap": s.swap,
 		"ping-pong": s.pingPong, "heavy-migrant": s.heavyMigrant, "wide-guest": s.wideGuest, "full-house": s.fullHouse,
 		"slow-ramp": s.slowRamp, "short-spikes": s.shortSpikes, "short-lived": s.shortLived, "arrival-burst": s.arrivalBurst,
-		"departures": s.departures, "found-running": s.foundRunning, "important-pressed": s.importantPressed, "important-untold": s.importantUntold, "memory-lost": s.memoryLost,
+		"departures": s.departures, "found-running": s.foundRunning, "important-pressed": s.importantPressed, "important-untold": s.importantUntold,
+		"caches": s.caches, "memory-lost": s.memoryLost,
 	}[name]
 	if build == nil {
 		return nil, fmt.Errorf("scenario %q; want %s", name, strings.Join(Scenarios, ", "))
@@ -66,6 +69,14 @@ func Scenario(name string, nodes int, seed uint64) (*Trace, error) {
 	slices.SortStableFunc(s.events, func(x, y Event) int { return cmp.Compare(x.At, y.At) })
 	s.trace.Events = s.events
 	return &s.trace, nil
+}
+
+// machineOf is the host of a situation.
+func machineOf(name string, nodes int) string {
+	if name == "caches" {
+		return fmt.Sprintf("package:%d node:1(memory=32GiB) l3:%d core:%d", nodes, scenarioCaches, scenarioCPUs)
+	}
+	return fmt.Sprintf("package:%d node:1(memory=32GiB) core:%d", nodes, scenarioCPUs)
 }
 
 // about is x give or take a tenth.

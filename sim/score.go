@@ -13,14 +13,15 @@ import (
 type Score struct {
 	Policy string `json:"policy"` // name of the policy
 
-	AccessNs  float64 `json:"access_ns"`         // mean cost of a memory access, ns
-	FeltNs    float64 `json:"felt_ns"`           // mean cost of an access with the wait for a CPU, ns
-	Stretch   float64 `json:"stretch,omitempty"` // time that work takes beside the others divided by the time alone, by simulated queues; absent without them
-	Access    float64 `json:"access"`            // mean cost of a memory access, where an idle local one costs 1
-	Local     float64 `json:"local_share"`       // share of accesses that are local, 0 to 1
-	Utility   float64 `json:"utility"`           // utility of all vCPUs, percent; see docs/design/simulator.md
-	CPUServed float64 `json:"cpu_served"`        // share of the CPU time that online work wanted and got, 0 to 1
-	Imbalance float64 `json:"imbalance"`         // standard deviation of CPU use over the nodes, 0 to 1
+	AccessNs  float64 `json:"access_ns"`          // mean cost of a memory access, ns
+	FeltNs    float64 `json:"felt_ns"`            // mean cost of an access with the wait for a CPU, ns
+	Stretch   float64 `json:"stretch,omitempty"`  // time that work takes beside the others divided by the time alone, by simulated queues; absent without them
+	Access    float64 `json:"access"`             // mean cost of a memory access, where an idle local one costs 1
+	LinesNs   float64 `json:"lines_ns,omitempty"` // mean cost of lines of other caches, ns an access
+	Local     float64 `json:"local_share"`        // share of accesses that are local, 0 to 1
+	Utility   float64 `json:"utility"`            // utility of all vCPUs, percent; see docs/design/simulator.md
+	CPUServed float64 `json:"cpu_served"`         // share of the CPU time that online work wanted and got, 0 to 1
+	Imbalance float64 `json:"imbalance"`          // standard deviation of CPU use over the nodes, 0 to 1
 
 	Arrivals    int     `json:"arrivals"`                     // workloads that arrived
 	Refused     int     `json:"refused"`                      // workloads that were refused a home
@@ -50,6 +51,7 @@ type sums struct {
 	imbalance, live, all float64 // × seconds
 	slowdown, important  float64 // × seconds
 	took, ideal          float64 // seconds of queue.go
+	lines, lined         float64 // vCPU seconds × ns, vCPU seconds
 }
 
 // leastUtility is what a vCPU is worth however slow its memory, as in the shared
@@ -69,6 +71,10 @@ func (r *run) measure(period time.Duration, offered int) {
 	m.drift()
 	m.settleMemory()
 	served := m.serve()
+	if len(m.caches) > 0 {
+		m.settleCaches()
+		m.crowd()
+	}
 	m.flow(served)
 	m.model.load(m.moving)
 	r.judge()
@@ -96,6 +102,8 @@ func (r *run) measure(period time.Duration, offered int) {
 			t := float64(j.demand.Bandwidth) * j.demand.Busy * dt
 			s.asked += t
 			s.felt += t * m.felt(j)
+			s.lines += want * m.lines(j)
+			s.lined += want
 			s.wanted += want
 			s.served += want * j.served
 			s.useful += float64(j.demand.VCPUs) * dt * j.served * max(leastUtility, 2-m.accessNs(j)/m.model.local)
@@ -266,7 +274,7 @@ func (m *machine) accessNs(j *job) float64 {
 		}
 		sum += float64(k) * part
 	}
-	return sum / total / float64(j.demand.VCPUs)
+	return sum/total/float64(j.demand.VCPUs) + m.lines(j)
 }
 
 // imbalance is the standard deviation over nodes of how busy their CPUs are.
@@ -297,6 +305,7 @@ func (r *run) finish() {
 	out.AccessNs = per(s.ns, s.traffic)
 	out.FeltNs = per(s.felt, s.asked)
 	out.Stretch = per(s.took, s.ideal)
+	out.LinesNs = per(s.lines, s.lined)
 	out.Access = per(s.ns/r.m.model.local, s.traffic)
 	out.Local = per(s.local, s.traffic)
 	out.Utility = per(100*s.useful, s.offered)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -302,4 +303,25 @@ func (s *scenario) memoryLost() {
 		}
 	}
 	s.trace.Until = 40 * time.Minute
+}
+
+// caches is services that exchange cache lines, on nodes of four caches of 8 CPUs: some of few threads, some of many
+// that seldom run, and one on each node whose threads all want to run at once, more of them than a cache has CPUs.
+func (s *scenario) caches() {
+	s.trace.Policy.Caches = plan.CachesPlace
+	s.guests(7, func(k int) Demand {
+		d := guest(4, s.about(0.4), s.gib(2))
+		d.Exchange = 0.3
+		switch k / s.nodes {
+		case 5:
+			d = guest(12, s.about(0.08), s.gib(2))
+			d.Exchange = 0.3
+		case 6:
+			d = guest(12, s.about(0.15), s.gib(2))
+			d.Exchange, d.Bursts = 0.3, true
+		}
+		d.Asks = k%2 == 0
+		return d
+	})
+	s.trace.Until = 20 * time.Minute
 }

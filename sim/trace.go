@@ -40,6 +40,8 @@ type Demand struct {
 	Pinned     bool         // it pins its threads itself
 	Brief      bool         // it wakes up often and runs briefly, so that its kind of load shows
 	Untold     bool         // nobody tells homenode of its importance
+	Exchange   float64      // part of its accesses, 0 to 1, that are to lines which its other threads have changed
+	Bursts     bool         // its threads want to run at the same moments
 
 	// Of what is found running, as a host has it; where these are empty its cgroup is named
 	// after its class.

@@ -272,33 +272,74 @@ func (w *want) cachesFor(l *Ledger, home []int) topology.CacheSet {
 		if open == 0 || c.id == topology.None {
 			continue
 		}
-		load := c.shared.vcpus() + wide*float64(open)
-		rooms = append(rooms, CacheRoom{ID: c.id, CPUs: open, Room: l.overcommit()*float64(open) - load})
+		booked := c.shared.vcpus() + wide*float64(open)
+		rooms = append(rooms, CacheRoom{ID: c.id, CPUs: open, Load: AtMost(booked)})
 	}
-	in := ChooseCaches(rooms, w.vcpus, float64(w.vcpus))
+	wanted := AtMost(float64(w.vcpus))
+	in := ChooseCaches(among(rooms, w.partnersCaches(l, home)), w.vcpus, wanted)
+	if in.Empty() {
+		in = ChooseCaches(rooms, w.vcpus, wanted)
+	}
 	if in.Equal(n.llcs) {
 		return topology.CacheSet{}
 	}
 	return in
 }
 
-// CacheRoom is the room of one last-level cache for shared work.
-type CacheRoom struct {
-	ID   topology.CacheID
-	CPUs int     // that shared work may use
-	Room float64 // vCPUs, or CPUs, that it has left for such work
+// partnersCaches returns the caches of a home of the workloads that this one should be near.
+func (w *want) partnersCaches(l *Ledger, home []int) (in topology.CacheSet) {
+	for i := range w.Near {
+		if w.Near[i].Workload == "" {
+			continue
+		}
+		k, ok := l.find(w.Near[i].Workload)
+		if !ok {
+			continue
+		}
+		h := l.held[k]
+		if h.Class == workload.Dedicated {
+			in = in.Union(l.cachesOf(h.CPUs, home))
+		} else {
+			in = in.Union(h.Caches)
+		}
+	}
+	return in
 }
 
-// ChooseCaches returns the fewest caches that have room for work which wants so many CPUs to run on and
-// keeps busy of them busy: those with most room first and of equal ones the lowest; none where all
-// together have not.
-func ChooseCaches(rooms []CacheRoom, vcpus int, busy float64) (in topology.CacheSet) {
-	left, cpus := busy, 0
+// among returns those of some caches that a set has.
+func among(rooms []CacheRoom, in topology.CacheSet) (out []CacheRoom) {
+	for i := range rooms {
+		if in.Has(rooms[i].ID) {
+			out = append(out, rooms[i])
+		}
+	}
+	return out
+}
+
+// CacheRoom is a last-level cache for shared work, and the work that it has.
+type CacheRoom struct {
+	ID   topology.CacheID
+	CPUs int  // that shared work may use
+	Load Load // of the work that is there
+}
+
+// Fits reports whether a cache has CPUs for more work.
+func (r *CacheRoom) Fits(more Load) bool {
+	return r.Load.Plus(more).Wants() <= float64(r.CPUs)+tiny
+}
+
+// room is the CPUs that the work of a cache leaves idle.
+func (r *CacheRoom) room() float64 { return float64(r.CPUs) - r.Load.Wants() }
+
+// ChooseCaches returns the fewest caches that have room for work which wants so many CPUs to run on: those with
+// most room first and of equal ones the lowest; none where all together have not.
+func ChooseCaches(rooms []CacheRoom, vcpus int, work Load) (in topology.CacheSet) {
+	cpus := 0
 	taken := make([]bool, len(rooms))
-	for left > tiny || cpus < vcpus {
+	for range rooms {
 		best := -1
 		for i := range rooms {
-			if x := &rooms[i]; !taken[i] && x.Room > tiny && (best < 0 || x.Room > rooms[best].Room+tiny) {
+			if !taken[i] && rooms[i].room() > tiny && (best < 0 || rooms[i].room() > rooms[best].room()+tiny) {
 				best = i
 			}
 		}
@@ -306,26 +347,38 @@ func ChooseCaches(rooms []CacheRoom, vcpus int, busy float64) (in topology.Cache
 			return topology.CacheSet{}
 		}
 		taken[best] = true
-		in.Add(rooms[best].ID)
-		left -= rooms[best].Room
 		cpus += rooms[best].CPUs
+		in.Add(rooms[best].ID)
+		if cpus >= vcpus && fitAll(rooms, taken, cpus, work) {
+			return in
+		}
 	}
-	return in
+	return topology.CacheSet{}
 }
 
-// renewCaches keeps the caches of shared work while they have CPUs for all its vCPUs, and chooses
-// others where they have not. Where shared work is not kept in caches, none are named any longer.
+// fitAll reports whether each of the caches that are taken has room for its part of some work, by its CPUs.
+func fitAll(rooms []CacheRoom, taken []bool, cpus int, work Load) bool {
+	for i := range rooms {
+		if taken[i] && !rooms[i].Fits(work.Part(float64(rooms[i].CPUs)/float64(cpus))) {
+			return false
+		}
+	}
+	return true
+}
+
+// renewCaches keeps the caches of shared work while they have CPUs for all its vCPUs. Where they have not, and where
+// shared work is not kept in caches, it may use all of its home: others are chosen by what it was measured to want
+// (core/control/concern/llc).
 func (w *want) renewCaches(l *Ledger, p *plan.Placement, home []int) {
 	if p.Caches.Empty() {
 		return
 	}
-	if !l.placesCaches() || len(home) != 1 {
-		p.Caches = topology.CacheSet{}
-		return
-	}
 	open := 0
-	l.eachCache(home[0], p.Caches, func(k *cache) { open += l.openIn(k) })
-	if open < w.vcpus || !p.Caches.SubsetOf(l.nodes[home[0]].llcs) {
-		p.Caches = w.cachesFor(l, home)
+	kept := l.placesCaches() && len(home) == 1 && p.Caches.SubsetOf(l.nodes[home[0]].llcs)
+	if kept {
+		l.eachCache(home[0], p.Caches, func(k *cache) { open += l.openIn(k) })
+	}
+	if !kept || open < w.vcpus {
+		p.Caches = topology.CacheSet{}
 	}
 }

@@ -121,6 +121,34 @@ func TestSharedCaches(t *testing.T) {
 	}
 }
 
+// TestSharedCachesBeside: work that should be near another one starts in its caches, where CPUs are left for it.
+func TestSharedCachesBeside(t *testing.T) {
+	floats := sharedOn("db", "0", "24-31", 2, gib)
+	floats.Caches = topology.SetOf[topology.CacheID](3)
+	for _, c := range []struct {
+		name  string
+		other plan.Placement
+		vcpus int
+		cpus  string
+	}{
+		{"work that floats", floats, 2, "24-31"},
+		{"a guest with CPUs of its own", pinnedTo("db", "0", "24-27"), 2, "28-31"},
+		{"no room there", pinnedTo("db", "0", "24-30"), 2, "0-7"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			st := onHost("0  0-63 64G 10 llc=8\n")
+			st.Policy.Caches = plan.CachesPlace
+			st.Placements = []plan.Placement{c.other}
+			s := service("helper", c.vcpus, gib)
+			s.Near = []workload.Near{{Workload: "db"}}
+			p := Place(st, Request{Spec: s}).Placement
+			if p.CPUs.String() != c.cpus {
+				t.Errorf("CPUs %v, want %s", p.CPUs, c.cpus)
+			}
+		})
+	}
+}
+
 // TestFastCores: dedicated work gets fast cores, of low importance slow ones; a mixed set only where
 // neither holds it.
 func TestFastCores(t *testing.T) {

@@ -273,7 +273,7 @@ func (w *want) realize(l *Ledger, c *candidate) plan.Placement {
 		return p
 	}
 	home := l.indices(p.Home)
-	if l.placesCaches() {
+	if l.placesCaches() && !w.must { // what runs already is measured first (core/control/concern/llc)
 		p.Caches = w.cachesFor(l, home)
 	}
 	p.CPUs = l.floatingIn(home, w.Class, p.Caches)

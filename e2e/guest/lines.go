@@ -115,7 +115,7 @@ func (t *T) lineArm(arm int, random *rand.Rand) {
 		}
 		t.logCaches(name, all)
 		if managed {
-			t.explainAll(all)
+			t.explainWide(all)
 		}
 		t.endExchanges(all)
 	}
@@ -288,10 +288,17 @@ func (t *T) cpusOfAll(all []*exchanging) string {
 	return strings.Join(parts, "; ")
 }
 
-// explainAll shows why work is kept in its caches.
-func (t *T) explainAll(all []*exchanging) {
+// explainWide shows why the first workload that may use several caches is in no fewer.
+func (t *T) explainWide(all []*exchanging) {
 	for _, x := range all {
-		r := homenode("explain", x.group.path())
-		t.Logf("%s: %s", x.name, cmp.Or(oneLine(r.out), r.err))
+		var may set
+		for _, pid := range t.pidsIn(x) {
+			may |= t.affinities(pid)
+		}
+		if t.cachesOf(may) > 1 {
+			r := homenode("explain", x.group.path())
+			t.Logf("%s: %s", x.name, cmp.Or(oneLine(r.out), r.err))
+			return
+		}
 	}
 }

@@ -19,8 +19,8 @@ func (g *game) check() {
 	g.steered()
 }
 
-// caches: no work is confined more tightly than it runs. Work that waited in the newest scan, or filled its
-// CPUs, is not kept in caches while a CPU idles elsewhere on its node, however the use of all other work
+// caches: no work is confined more tightly than it runs. Work that waited in the newest scan, longer than with all of
+// its node to run on, or filled its CPUs, is not kept in caches while a CPU idles elsewhere on its node, however the use of all other work
 // there is divided. A scan answers orders after it has decided, and an order may free CPUs: then the next scan
 // has to widen.
 func (g *game) caches() {
@@ -56,7 +56,11 @@ func (g *game) caches() {
 				}
 			}
 		}
-		waits := o.Waited >= 0.1 || o.CPUUse >= float64(p.CPUs.Len())
+		usual := 0.0
+		if calm := s.CacheCalm[p.Workload]; calm != nil {
+			usual = calm.MayWait()
+		}
+		waits := o.Waited >= max(0.1, usual) || o.CPUUse >= float64(p.CPUs.Len())
 		if !waits || idle < 1 {
 			continue
 		}

@@ -190,7 +190,7 @@ func (d *svgDrawing) children(p *part, room int) []svgPart {
 		case q.node != nil:
 			out = append(out, d.node(q, room))
 		default:
-			out = append(out, d.framed(q, "llc", cacheName(q.llc), room))
+			out = append(out, d.framed(q, "llc", q.cacheTitle(), room))
 		}
 	}
 	return out

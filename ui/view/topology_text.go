@@ -180,23 +180,35 @@ func (p *part) caches() (lines []cacheLine, others []*part) {
 		groups[title] = append(groups[title], q)
 	}
 	for _, title := range titles {
-		lines = append(lines, cacheLine{title, cacheWords(groups[title])})
+		of := groups[title]
+		words := cacheWords(of)
+		switch {
+		case of[0].home && len(of) == 1:
+			title += " cache"
+		case of[0].home:
+			title += " caches"
+		}
+		lines = append(lines, cacheLine{title, words})
 	}
 	return lines, others
 }
 
 // cacheWords are the CPUs of each cache; where each core has its own, once for all.
 func cacheWords(caches []*part) []string {
-	if len(caches) == 1 {
+	if len(caches) == 1 && !caches[0].home {
 		return strings.Fields(siblings(caches[0].cores))
 	}
 	var words []string
 	var all []topology.Core
 	for _, c := range caches {
-		words = append(words, "["+siblings(c.cores)+"]")
+		number := ""
+		if c.home {
+			number = strconv.Itoa(int(c.llc.ID)) + ":"
+		}
+		words = append(words, number+"["+siblings(c.cores)+"]")
 		all = append(all, c.cores...)
 	}
-	if len(all) == len(caches) {
+	if len(all) == len(caches) && !caches[0].home {
 		return strings.Fields(siblings(all) + ", one per core")
 	}
 	return words
@@ -208,6 +220,14 @@ func cacheName(c *topology.LLC) string {
 		name += " " + words.Size(c.Size)
 	}
 	return name
+}
+
+// cacheTitle is the name of a cache, with its number where homes name it.
+func (p *part) cacheTitle() string {
+	if !p.home {
+		return cacheName(p.llc)
+	}
+	return cacheName(p.llc) + " cache " + strconv.Itoa(int(p.llc.ID))
 }
 
 // part prints one part. A package around a single node shares its line.
@@ -227,7 +247,7 @@ func (d *drawing) part(p *part, indent string) {
 			title += d.Warn("  on no online node")
 		}
 	default:
-		title = cacheName(p.llc)
+		title = p.cacheTitle()
 	}
 	caches, others := p.caches()
 	if len(others) == 0 && len(p.cores) == 0 && len(caches) == 1 {

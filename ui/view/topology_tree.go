@@ -17,6 +17,7 @@ type part struct {
 	pack  *topology.Package
 	node  *topology.Node
 	llc   *topology.LLC
+	home  bool // a cache that homes name: several divide its node
 	cpus  topology.CPUSet
 	inner []*part
 	cores []topology.Core // those in no inner part
@@ -48,8 +49,10 @@ func partsOf(h *topology.Host) *part {
 			parts = append(parts, p)
 		}
 	}
+	named := homes(h)
 	for i := range h.LLCs {
-		parts = append(parts, &part{llc: &h.LLCs[i], cpus: h.LLCs[i].CPUs})
+		l := &h.LLCs[i]
+		parts = append(parts, &part{llc: l, home: named.Has(l.ID), cpus: l.CPUs})
 	}
 	slices.SortStableFunc(parts, func(a, b *part) int {
 		return cmp.Or(b.cpus.Len()-a.cpus.Len(), a.rank()-b.rank(), int(a.cpus.Min()-b.cpus.Min()))
@@ -72,6 +75,14 @@ func partsOf(h *topology.Host) *part {
 		into.inner = append(into.inner, p)
 	}
 	return root
+}
+
+// homes returns the caches that homes name.
+func homes(h *topology.Host) (in topology.CacheSet) {
+	for i := range h.Nodes {
+		in = in.Union(h.CachesOn(topology.Nodes(h.Nodes[i].ID)))
+	}
+	return in
 }
 
 func (p *part) add(q *part) {

@@ -22,7 +22,8 @@ huge pages, distances between nodes, devices, and irregularities. The default
 source is this machine.
 
 0-7+32-39 means that CPU 0 shares a core with CPU 32, 1 with 33, and so on;
-0-36:1/4 is every fourth CPU. In a memory bar █ is in use, ▒ is cache that the
+0-36:1/4 is every fourth CPU. 3:[12-15] is last-level cache 3 of a node with
+several: a home there reads "1, cache 3". In a memory bar █ is in use, ▒ is cache that the
 kernel can give back, ░ is free.`,
 		Example: `  homenode topology
   homenode topology --synthetic "package:2 node:2 core:8 pu:2" --svg host.svg

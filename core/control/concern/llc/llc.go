@@ -24,16 +24,20 @@ const (
 	oftenIs = 3
 	// remembered is how long that counts.
 	remembered = time.Hour
-	// waitsFrom is the share of its time in which work waits for a CPU before it is widened: tasks of
+	// waitsFrom is the share of its time that work waits for a CPU beyond what is usual before it is widened: tasks of
 	// unconfined work on a machine at rest show below one percent (PSI).
 	waitsFrom = 0.05
+	// straysBy is the mean deviations from what is usual that are usual, too: of normally distributed waits one in
+	// a hundred is further above. It matters on machines whose CPUs are taken away from them, such as guests.
+	straysBy = 3
 	// usualShare is the part that the newest scan has in what is usual: at a scan every 2 s the mean of
 	// about half a minute.
 	usualShare = 0.07
 	// idleFrom is the CPUs that must idle elsewhere on the node for widening to help.
 	idleFrom = 0.5
-	// headroom is the room beyond its peak that work has in its caches.
-	headroom = 1.25
+	// crowdedFrom is the CPUs that the work of a cache must want beyond those that it has before some of it leaves: it
+	// is kept there until it wants that much more than when it was put there.
+	crowdedFrom = 0.2
 	// fades is the part of a peak that is left after a scan.
 	fades = 0.95
 )
@@ -43,9 +47,16 @@ type Calm struct {
 	Since   time.Time         // since when it has not waited
 	Peak    float64           // CPUs that it kept busy at most, fading
 	Usual   float64           `json:",omitzero"`  // mean share of its time that it waits with all of its node to run on
+	Strays  float64           `json:",omitzero"`  // mean deviation from that
+	Scans   int               `json:",omitzero"`  // that this is known from
 	Widened []time.Time       `json:",omitempty"` // when it was widened, in the last hour
 	Would   topology.CacheSet `json:",omitzero"`  // where it would be kept, in mode report
 	Home    topology.NodeSet  `json:",omitzero"`  // that this is about
+	// Chosen: its caches were chosen by what was measured of it, not by what it has booked.
+	Chosen bool `json:",omitzero"`
+
+	cgroup string         // that pod was found for
+	pod    workload.Owner // "" for none
 }
 
 // Concern remembers how calm work is.
@@ -95,7 +106,7 @@ type node struct {
 type cache struct {
 	id   topology.CacheID
 	open topology.CPUSet // its CPUs for shared work
-	busy float64         // of these, kept busy by shared work
+	load place.Load      // of shared work on them
 }
 
 // Decide implements concern.Concern.
@@ -114,12 +125,17 @@ func (b Bound) Decide(sc *concern.Scene) concern.Desired {
 		b.CacheCalm = map[workload.ID]*Calm{}
 	}
 	mine := t.mine()
+	t.findMates(mine)
 	for _, x := range mine {
 		t.widen(x)
 	}
+	for _, x := range slices.Backward(mine) { // the smallest leave first
+		t.leave(x)
+	}
 	for _, x := range mine {
-		if x.ready = t.ready(x); x.ready { // those that are to move do not stand in each other's way
-			x.node.spread(x.now, -x.Observation.CPUUse)
+		x.ready = t.ready(x)
+		if x.ready { // those that are to move do not stand in each other's way
+			x.node.take(x)
 		}
 	}
 	for _, x := range mine {
@@ -155,8 +171,29 @@ type kept struct {
 	calm  *Calm
 	now   topology.CacheSet // decided; none for all of the node
 	why   words.Reason
-	moved bool // that is another decision than before
-	ready bool // it was calm for long enough to be kept in few caches
+	moved bool              // that is another decision than before
+	ready bool              // it was calm for long enough to be kept in few caches
+	again bool              // caches are chosen at once for what its bookings had chosen them
+	was   topology.CacheSet // the caches that its bookings had chosen
+
+	pod    *group            // the work of its pod, itself too
+	mates  []*kept           // other work that belongs into the same caches
+	guests topology.CacheSet // of mates with CPUs of their own
+}
+
+// load is what the work wants now of the CPUs that it may use.
+func (x *kept) load() place.Load { return place.LoadOf(x.Observation.CPUUse, threads(x.Subject)) }
+
+// most is what it wanted at most.
+func (x *kept) most() place.Load { return place.LoadOf(x.calm.Peak, threads(x.Subject)) }
+
+// threads returns how many threads of work can want to run at once; 0 where it is not known. A guest's are its vCPUs.
+func threads(x *place.Subject) int {
+	n := x.Observation.Threads
+	if x.Spec.Given && x.Spec.CPUs > 0 && (n == 0 || x.Spec.CPUs < n) {
+		return x.Spec.CPUs
+	}
+	return n
 }
 
 // findNodes finds the nodes that caches divide, and the CPUs of each cache for shared work.
@@ -194,7 +231,7 @@ func (t *turn) mine() (out []*kept) {
 		if p.Class != workload.Shared || p.Home.Len() != 1 || n == nil {
 			continue
 		}
-		n.spread(p.Caches, x.Observation.CPUUse)
+		n.put(p.Caches, place.LoadOf(x.Observation.CPUUse, threads(x)))
 		others := x.Fixed || !x.Alone.None() || t.Held(x.Observation.ID) || x.Spec.Tier == workload.BatchTier
 		if others {
 			continue
@@ -207,13 +244,31 @@ func (t *turn) mine() (out []*kept) {
 	return out
 }
 
-// spread adds busy CPUs to caches, all of the node where none are named, by their open CPUs.
-func (n *node) spread(in topology.CacheSet, busy float64) {
-	if total := n.open(in); total > 0 {
-		for k := range n.caches {
-			if c := &n.caches[k]; in.Empty() || in.Has(c.id) {
-				c.busy += busy * float64(c.open.Len()) / float64(total)
-			}
+// put adds work to caches by their open CPUs. Work that may use all of the node goes where a CPU idles, so that it
+// counts with its mean alone.
+func (n *node) put(in topology.CacheSet, load place.Load) {
+	n.eachPart(in, load, func(c *cache, part place.Load) { c.load = c.load.Plus(part) })
+}
+
+// take takes work out of its caches.
+func (n *node) take(x *kept) {
+	n.eachPart(x.now, x.load(), func(c *cache, part place.Load) { c.load = c.load.Minus(part) })
+}
+
+// eachPart calls yield for each of some caches, all of the node where none are named, with the part of a load that
+// falls to it.
+func (n *node) eachPart(in topology.CacheSet, load place.Load, yield func(*cache, place.Load)) {
+	total := n.open(in)
+	if total == 0 {
+		return
+	}
+	if in.Empty() {
+		load = place.AtMost(load.Busy)
+	}
+	for k := range n.caches {
+		c := &n.caches[k]
+		if in.Empty() || in.Has(c.id) {
+			yield(c, load.Part(float64(c.open.Len())/float64(total)))
 		}
 	}
 }
@@ -232,7 +287,7 @@ func (n *node) open(in topology.CacheSet) (cpus int) {
 func (n *node) idle(except topology.CacheSet) (cpus float64) {
 	for k := range n.caches {
 		if c := &n.caches[k]; !except.Has(c.id) {
-			cpus += max(0, float64(c.open.Len())-c.busy)
+			cpus += max(0, float64(c.open.Len())-c.load.Busy)
 		}
 	}
 	return cpus
@@ -249,19 +304,34 @@ func (t *turn) calm(x *place.Subject, p *workload.Placement) *Calm {
 	c.Peak = max(o.CPUUse, c.Peak*fades)
 	old := func(at time.Time) bool { return t.Began.Sub(at) > remembered }
 	if p.Caches.Empty() && o.WaitedFrom != "" {
-		c.Usual += usualShare * (o.Waited - c.Usual)
+		c.learn(o.Waited)
 	}
 	c.Widened = slices.DeleteFunc(slices.Clone(c.Widened), old)
 	return c
 }
 
+// learn adds a scan to what is usual.
+func (c *Calm) learn(waited float64) {
+	c.Scans++
+	share := max(usualShare, 1/float64(c.Scans))
+	off := math.Abs(waited - c.Usual)
+	c.Usual += share * (waited - c.Usual)
+	if c.Scans > 1 { // the first is off by all of itself
+		c.Strays += max(usualShare, 1/float64(c.Scans-1)) * (off - c.Strays)
+	}
+}
+
+// MayWait returns the share of its time, 0 to 1, from which work waits longer than is usual for it with all of its
+// node to run on. What it waits there no other CPUs would spare it.
+func (c *Calm) MayWait() float64 { return c.Usual + max(waitsFrom, straysBy*c.Strays) }
+
 // waits reports whether work gets less CPU time than it wants in so many CPUs: it fills them, or it waits longer
-// than is usual for it with all of its node to run on. What it waits there no other CPUs would spare it.
+// than usual.
 func (c *Calm) waits(o *workload.Observation, cpus int) bool {
 	if o.CPUUse >= place.Fills*float64(cpus) {
 		return true
 	}
-	return o.WaitedFrom != "" && o.Waited >= c.Usual+waitsFrom
+	return o.WaitedFrom != "" && o.Waited >= c.MayWait()
 }
 
 // widen lets work that waits in its caches use all of its node, where CPUs idle there.
@@ -294,11 +364,48 @@ func (t *turn) widen(x *kept) {
 	x.toWholeNode()
 }
 
+// leave lets work use all of its node where the work of its cache wants more CPUs than that has at times, though it
+// has not waited yet. Caches that were chosen by bookings are chosen again once the work has been calm for a while, by
+// what it was measured to want.
+func (t *turn) leave(x *kept) {
+	if x.now.Empty() || x.moved {
+		return
+	}
+	measured := !x.calm.Chosen && t.Began.Sub(x.calm.Since) >= calmFor
+	crowded, wants := x.node.crowded(x.now)
+	switch {
+	case crowded != nil && x.node.idle(x.now) >= idleFrom:
+		x.why = words.Because(words.CacheCrowded, x.now, wants, crowded.open.Len())
+		measured = !x.calm.Chosen
+		if !measured {
+			x.calm.Since = t.Began
+			x.calm.Widened = append(x.calm.Widened, t.Began)
+		}
+	case !measured:
+		return
+	}
+	x.again, x.was = measured, x.now
+	x.toWholeNode()
+}
+
+// crowded returns the first of some caches whose work wants more CPUs at times than the cache has, and how many; nil
+// where none is.
+func (n *node) crowded(in topology.CacheSet) (c *cache, wants float64) {
+	for k := range n.caches {
+		c := &n.caches[k]
+		wants := c.load.Wants()
+		if in.Has(c.id) && wants > float64(c.open.Len())+crowdedFrom {
+			return c, wants
+		}
+	}
+	return nil, 0
+}
+
 // toWholeNode lets work use all of its node from now on.
 func (x *kept) toWholeNode() {
-	x.node.spread(x.now, -x.Observation.CPUUse)
+	x.node.take(x)
 	x.now, x.moved = topology.CacheSet{}, true
-	x.node.spread(x.now, x.Observation.CPUUse)
+	x.node.put(x.now, x.load())
 }
 
 // leftToKernel reports whether the kernel keeps the work in one cache itself (topology.CacheAware): it has one
@@ -312,7 +419,7 @@ func (t *turn) leftToKernel(x *kept) bool {
 	if o.Kind != workload.InCgroup && o.Kind != workload.InProcess {
 		return false
 	}
-	need := max(float64(x.home.VCPUs), x.calm.Peak*headroom)
+	need := max(float64(x.home.VCPUs), x.most().Wants())
 	for k := range x.node.caches {
 		if float64(x.node.caches[k].open.Len()) >= need {
 			return true
@@ -323,6 +430,9 @@ func (t *turn) leftToKernel(x *kept) bool {
 
 // ready reports whether wide work was calm for long enough to be kept in few caches.
 func (t *turn) ready(x *kept) bool {
+	if x.again {
+		return true
+	}
 	if !x.now.Empty() || x.moved {
 		return false
 	}
@@ -344,55 +454,71 @@ func (t *turn) ready(x *kept) bool {
 	return true
 }
 
-// narrow keeps work in the fewest caches that have room for it. What it uses is in no cache so far.
+// narrow keeps work in the fewest caches that have room for it. It is in no cache so far.
 func (t *turn) narrow(x *kept) {
-	busy := x.calm.Peak * headroom
-	need := max(x.home.VCPUs, int(math.Ceil(busy)))
-	in := t.choose(x, need, busy)
-	x.node.spread(in, x.Observation.CPUUse)
+	load := x.most()
+	need := max(x.home.VCPUs, int(math.Ceil(load.Wants())))
+	beside := t.beside(x)
+	in := t.choose(x, load)
+	x.node.put(in, x.load())
 	switch {
 	case in.Empty():
 		x.why = words.Because(words.CacheNoRoom, need)
-	case t.Mode != plan.CachesPlace:
+	case t.reports():
 		x.calm.Would = in
 		x.why = words.Because(words.CacheWould, in, x.node.open(in), need)
 	default:
 		x.now, x.moved = in, true
+		x.calm.Chosen = true
 		x.why = words.Because(words.CacheChosen, in, x.node.open(in), need)
+		if in.SubsetOf(beside) {
+			x.why = words.Because(words.CacheBeside, in, x.node.open(in))
+		}
 	}
 }
 
-// choose returns the caches with room for need CPUs, of which the work keeps busy CPUs busy; none where that
-// takes the whole node. A reported choice stays while it has room.
-func (t *turn) choose(x *kept, need int, busy float64) topology.CacheSet {
-	var rooms, same []place.CacheRoom
-	for k := range x.node.caches {
-		c := &x.node.caches[k]
-		n := c.open.Len()
-		r := place.CacheRoom{ID: c.id, CPUs: n, Room: place.Fills*float64(n) - c.busy}
-		rooms = append(rooms, r)
-		if x.calm.Would.Has(c.id) {
-			same = append(same, r)
-		}
+// choose returns the caches with room for the work; none where that takes the whole node. It goes where its mates are,
+// else stays where it was, and a reported choice stays while it has room.
+func (t *turn) choose(x *kept, load place.Load) topology.CacheSet {
+	vcpus := x.home.VCPUs
+	first := []topology.CacheSet{t.beside(x), x.was, t.together(x)}
+	if t.reports() {
+		first = append(first, x.calm.Would)
 	}
-	if t.Mode != plan.CachesPlace && len(same) > 0 {
-		if in := place.ChooseCaches(same, need, busy); in.Equal(x.calm.Would) {
+	for _, among := range first {
+		in := x.node.choose(among, vcpus, load)
+		if !in.Empty() {
 			return in
 		}
 	}
-	in := place.ChooseCaches(rooms, need, busy)
-	if in.Equal(x.node.all) {
+	return x.node.choose(x.node.all, vcpus, load)
+}
+
+// choose returns the fewest of some caches with room for a load on so many CPUs; none where that takes the whole node.
+func (n *node) choose(among topology.CacheSet, vcpus int, load place.Load) topology.CacheSet {
+	var rooms []place.CacheRoom
+	for k := range n.caches {
+		c := &n.caches[k]
+		if among.Has(c.id) && !c.open.Empty() {
+			rooms = append(rooms, place.CacheRoom{ID: c.id, CPUs: c.open.Len(), Load: c.load})
+		}
+	}
+	in := place.ChooseCaches(rooms, vcpus, load)
+	if in.Equal(n.all) {
 		return topology.CacheSet{}
 	}
 	return in
 }
+
+// reports reports whether decisions are only shown.
+func (t *turn) reports() bool { return t.Mode != plan.CachesPlace }
 
 // give desires the decision on a workload.
 func (t *turn) give(x *kept) {
 	if !x.why.None() {
 		t.out.Why[x.home.Workload] = x.why
 	}
-	if !x.moved || t.Mode != plan.CachesPlace {
+	if !x.moved || t.reports() {
 		return
 	}
 	var cpus topology.CPUSet
