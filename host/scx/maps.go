@@ -86,6 +86,7 @@ const (
 	enqueued
 	enqueuedOwn
 	enqueuedFree
+	handed
 	stolenNode
 	stolenRemote
 	kept
