@@ -266,7 +266,9 @@ var GoalPolicies = []string{Goals, Homenode, KoordCPUs, KoordQuota, PerfIso, Her
 func newGoalPolicy(name string) policy {
 	switch name {
 	case Goals:
-		return &homenode{steered: true}
+		return &homenode{steered: true, early: true}
+	case Homenode:
+		return &homenode{early: true}
 	case Heracles:
 		return &heracles{}
 	case Parties:

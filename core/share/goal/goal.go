@@ -67,10 +67,17 @@ type State struct {
 	Low     float64       `json:"low,omitempty"`     // least slack since LowFrom
 	LowFrom time.Time     `json:"low_from,omitzero"`
 	Held    float64       `json:"held,omitempty"` // newest use at which all goals held
-	Goals   []Past        `json:"goals,omitempty"`
-	Hours   map[int]int   `json:"hours,omitempty"` // hour of the week → use at which the goals held, percent
-	Hour    int           `json:"hour"`
-	Trial   Trial         `json:"trial,omitzero"`
+	// Online is the CPUs that online work kept busy at the last scan, Seen. Rose is when they rose by a jump last.
+	Online float64   `json:"online,omitempty"`
+	Seen   time.Time `json:"seen,omitzero"`
+	Rose   time.Time `json:"rose,omitzero"`
+	// Late is the share of time, 0 to 1, in which a goal was missed: an average that forgets within lateOver.
+	Late  float64     `json:"late,omitempty"`
+	Leap  bool        `json:"leap,omitempty"` // the goals are missed since a jump of online load
+	Goals []Past      `json:"goals,omitempty"`
+	Hours map[int]int `json:"hours,omitempty"` // hour of the week → use at which the goals held, percent
+	Hour  int         `json:"hour"`
+	Trial Trial       `json:"trial,omitzero"`
 	// Limits has the percentage of each limited resource that is left to batch work.
 	Limits  map[Resource]int       `json:"limits,omitempty"`
 	Cleared map[Resource]time.Time `json:"cleared,omitempty"` // when a limit was found to bring nothing
@@ -132,6 +139,12 @@ const (
 	// time is one every seven minutes.
 	often               = 20 * time.Minute
 	leastHold, mostHold = time.Minute, 16 * time.Minute
+	// A jump is a rise of online load by jump of the pool from one scan to the next. A miss that comes with it says
+	// nothing about the use in between, as long as goals are missed for no more than mostLate of the time.
+	jump     = 0.05
+	jumpFor  = 6 * time.Second
+	mostLate = 0.01
+	lateOver = 20 * time.Minute
 	// settle is how long the use stays after a step back before it rises.
 	settle = 20 * time.Second
 
@@ -161,6 +174,7 @@ func Decide(in Input, was State) (Outcome, State) {
 		s.Hour = in.Hour
 		s.recall(&in)
 	}
+	s.watch(&in, &out)
 	lost := false
 	for i := range out.Goals {
 		g := &out.Goals[i]
@@ -223,9 +237,28 @@ func (s State) copied() State {
 	return s
 }
 
+// watch keeps how online load changes, and for how much of the time goals are missed.
+func (s *State) watch(in *Input, out *Outcome) {
+	online := in.Busy - in.Batch
+	passed := in.At.Sub(s.Seen)
+	if !s.Seen.IsZero() && passed > 0 {
+		if online-s.Online >= jump*in.Pool {
+			s.Rose = in.At
+		}
+		missed := 0.0
+		for i := range out.Goals {
+			if out.Goals[i].State == Missed {
+				missed = 1
+			}
+		}
+		s.Late += (missed - s.Late) * min(1, passed.Seconds()/lateOver.Seconds())
+	}
+	s.Online, s.Seen = online, in.At
+}
+
 // heedClock moves what lies in the future, after the clock was set back, to now.
 func (s *State) heedClock(in *Input) {
-	for _, t := range []*time.Time{&s.Changed, &s.Fell, &s.Missed, &s.Raised, &s.LowFrom, &s.Trial.Began} {
+	for _, t := range []*time.Time{&s.Changed, &s.Fell, &s.Missed, &s.Raised, &s.LowFrom, &s.Seen, &s.Rose, &s.Trial.Began} {
 		if t.After(in.At) {
 			*t = in.At
 		}

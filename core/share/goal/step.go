@@ -1,6 +1,7 @@
 package goal
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/homenode/homenode/core/words"
@@ -77,6 +78,11 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 		s.Hold, s.Missed = max(s.Hold, leastHold), in.At
 	}
 	s.Misses++
+	s.Leap = s.Leap && s.Misses == 1 // a second one is not of the jump
+	if s.Misses == 1 {
+		s.Leap = !s.Rose.IsZero() && in.At.Sub(s.Rose) <= v.Window+jumpFor && s.Late <= mostLate
+	}
+	ceiling := cmp.Or(s.Ceiling, s.Use)
 	batch := in.Batch / max(in.Pool, 1)
 	var use float64
 	switch s.Misses {
@@ -88,6 +94,9 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 		s.Ceiling = max(leastUse, s.Ceiling-backStep)
 	default:
 		use = s.floor(in)
+	}
+	if s.Leap {
+		s.Ceiling = ceiling
 	}
 	before := s.Use
 	s.set(in, min(use, s.Use))
