@@ -67,17 +67,13 @@ type State struct {
 	Low     float64       `json:"low,omitempty"`     // least slack since LowFrom
 	LowFrom time.Time     `json:"low_from,omitzero"`
 	Held    float64       `json:"held,omitempty"` // newest use at which all goals held
-	// Online is the CPUs that online work kept busy at the last scan, Seen. Rose is when they rose by a jump last.
-	Online float64   `json:"online,omitempty"`
-	Seen   time.Time `json:"seen,omitzero"`
-	Rose   time.Time `json:"rose,omitzero"`
-	// Late is the share of time, 0 to 1, in which a goal was missed: an average that forgets within lateOver.
-	Late  float64     `json:"late,omitempty"`
-	Leap  bool        `json:"leap,omitempty"` // the goals are missed since a jump of online load
-	Goals []Past      `json:"goals,omitempty"`
-	Hours map[int]int `json:"hours,omitempty"` // hour of the week → use at which the goals held, percent
-	Hour  int         `json:"hour"`
-	Trial Trial       `json:"trial,omitzero"`
+	// Level is the current level of online load, and Levels has what was learned at each; empty before the first scan.
+	Level  int         `json:"level,omitempty"`
+	Levels []Level     `json:"levels,omitempty"`
+	Goals  []Past      `json:"goals,omitempty"`
+	Hours  map[int]int `json:"hours,omitempty"` // hour of the week → use at which the goals held, percent
+	Hour   int         `json:"hour"`
+	Trial  Trial       `json:"trial,omitzero"`
 	// Limits has the percentage of each limited resource that is left to batch work.
 	Limits  map[Resource]int       `json:"limits,omitempty"`
 	Cleared map[Resource]time.Time `json:"cleared,omitempty"` // when a limit was found to bring nothing
@@ -139,12 +135,6 @@ const (
 	// time is one every seven minutes.
 	often               = 20 * time.Minute
 	leastHold, mostHold = time.Minute, 16 * time.Minute
-	// A jump is a rise of online load by jump of the pool from one scan to the next. A miss that comes with it says
-	// nothing about the use in between, as long as goals are missed for no more than mostLate of the time.
-	jump     = 0.05
-	jumpFor  = 6 * time.Second
-	mostLate = 0.01
-	lateOver = 20 * time.Minute
 	// settle is how long the use stays after a step back before it rises.
 	settle = 20 * time.Second
 
@@ -174,7 +164,6 @@ func Decide(in Input, was State) (Outcome, State) {
 		s.Hour = in.Hour
 		s.recall(&in)
 	}
-	s.watch(&in, &out)
 	lost := false
 	for i := range out.Goals {
 		g := &out.Goals[i]
@@ -186,6 +175,7 @@ func Decide(in Input, was State) (Outcome, State) {
 		}
 	}
 	s.heedClock(&in)
+	s.enter(&in, &out)
 	switch {
 	case begins && out.Worst >= 0: // batch work had more CPUs until now: its slack is no evidence
 		out.Next = words.Because(words.GoalBegins, s.Use)
@@ -231,34 +221,16 @@ func (s *State) fallBack(in *Input, out *Outcome) words.Reason {
 // copied returns a copy that shares no memory with s.
 func (s State) copied() State {
 	s.Goals = slices.Clone(s.Goals)
+	s.Levels = slices.Clone(s.Levels)
 	s.Hours = maps.Clone(s.Hours)
 	s.Limits = maps.Clone(s.Limits)
 	s.Cleared = maps.Clone(s.Cleared)
 	return s
 }
 
-// watch keeps how online load changes, and for how much of the time goals are missed.
-func (s *State) watch(in *Input, out *Outcome) {
-	online := in.Busy - in.Batch
-	passed := in.At.Sub(s.Seen)
-	if !s.Seen.IsZero() && passed > 0 {
-		if online-s.Online >= jump*in.Pool {
-			s.Rose = in.At
-		}
-		missed := 0.0
-		for i := range out.Goals {
-			if out.Goals[i].State == Missed {
-				missed = 1
-			}
-		}
-		s.Late += (missed - s.Late) * min(1, passed.Seconds()/lateOver.Seconds())
-	}
-	s.Online, s.Seen = online, in.At
-}
-
 // heedClock moves what lies in the future, after the clock was set back, to now.
 func (s *State) heedClock(in *Input) {
-	for _, t := range []*time.Time{&s.Changed, &s.Fell, &s.Missed, &s.Raised, &s.LowFrom, &s.Seen, &s.Rose, &s.Trial.Began} {
+	for _, t := range []*time.Time{&s.Changed, &s.Fell, &s.Missed, &s.Raised, &s.LowFrom, &s.Trial.Began} {
 		if t.After(in.At) {
 			*t = in.At
 		}

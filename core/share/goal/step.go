@@ -68,7 +68,7 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 	s.Well = 0
 	s.endTrial()
 	now := min(s.Use, max(in.busy(), s.floor(in)))
-	if s.Misses > 0 && m.falling() {
+	if s.Misses > 0 && m.falling() && in.At.Sub(s.Changed) < v.Window {
 		return words.Because(words.GoalFalls)
 	}
 	if s.Misses == 0 {
@@ -78,10 +78,6 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 		s.Hold, s.Missed = max(s.Hold, leastHold), in.At
 	}
 	s.Misses++
-	s.Leap = s.Leap && s.Misses == 1 // a second one is not of the jump
-	if s.Misses == 1 {
-		s.Leap = !s.Rose.IsZero() && in.At.Sub(s.Rose) <= v.Window+jumpFor && s.Late <= mostLate
-	}
 	ceiling := cmp.Or(s.Ceiling, s.Use)
 	batch := in.Batch / max(in.Pool, 1)
 	var use float64
@@ -95,8 +91,10 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 	default:
 		use = s.floor(in)
 	}
-	if s.Leap {
+	if s.blame(in, v) { // the miss is of a higher load, which is over
 		s.Ceiling = ceiling
+	} else {
+		s.cap()
 	}
 	before := s.Use
 	s.set(in, min(use, s.Use))
@@ -151,7 +149,7 @@ func (s *State) raise(in *Input, m *Past) words.Reason {
 	if wait := s.Hold - in.At.Sub(s.LowFrom); wait > 0 {
 		return words.Because(words.GoalCeiling, s.Ceiling, wait)
 	}
-	spare := s.Low - m.margin()
+	spare := s.Low - m.margin()/3 // the least of a hold has the noise in it already
 	if spare < 0 {
 		s.Low, s.LowFrom = 1, in.At
 		return words.Because(words.GoalCeiling, s.Ceiling, s.Hold)

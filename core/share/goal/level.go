@@ -1,0 +1,99 @@
+package goal
+
+import (
+	"cmp"
+	"math"
+	"time"
+)
+
+// Level is what was learned while online work kept a certain part of the pool busy. At a high load less use holds
+// than at a low one: a spike must not bring down what holds between spikes.
+type Level struct {
+	Use     float64       `json:"use,omitempty"`     // newest; 0 before the first scan there
+	Ceiling float64       `json:"ceiling,omitempty"` // 0 before the first miss
+	Hold    time.Duration `json:"hold,omitempty"`
+	Raised  time.Time     `json:"raised,omitzero"`
+	Last    time.Time     `json:"last,omitzero"` // newest scan there
+}
+
+const (
+	levels = 10 // each a tenth of the pool
+	// sticky is how far, in parts of the pool, the load may leave a level without entering another one.
+	sticky = 0.03
+)
+
+// levelOf returns the level of a load, a part of the pool; was is the level before, which the load leaves only by
+// more than sticky.
+func levelOf(load float64, was int, known bool) int {
+	now := min(max(0, int(load*levels)), levels-1)
+	low, high := float64(was)/levels, float64(was+1)/levels
+	if known && load >= low-sticky && load < high+sticky {
+		return was
+	}
+	return now
+}
+
+// enter follows the online load from level to level, each with its use and its ceiling.
+func (s *State) enter(in *Input, out *Outcome) {
+	load := 0.0
+	if in.Pool > 0 {
+		load = (in.Busy - in.Batch) / in.Pool
+	}
+	known := len(s.Levels) == levels
+	if !known {
+		s.Levels = make([]Level, levels)
+	}
+	was, now := s.Level, levelOf(load, s.Level, known)
+	if known && now != was {
+		old := &s.Levels[was]
+		old.Use, old.Ceiling, old.Hold, old.Raised = s.Use, s.Ceiling, s.Hold, s.Raised
+		s.change(in, out, &s.Levels[now], now < was)
+	}
+	s.Level = now
+	s.Levels[now].Last = in.At
+}
+
+// change continues with what was learned at another level. Nothing known of it, the use and its ceiling stay.
+func (s *State) change(in *Input, out *Outcome, l *Level, lower bool) {
+	s.Low, s.LowFrom = 1, in.At
+	if l.Use == 0 {
+		return
+	}
+	use := min(s.Use, l.Use)
+	if lower && s.Misses == 0 && out.Worst >= 0 && out.Goals[out.Worst].State != Missed {
+		use = max(s.Use, l.Use)
+	}
+	s.Ceiling, s.Hold, s.Raised = l.Ceiling, l.Hold, l.Raised
+	if s.Ceiling > 0 {
+		use = min(use, s.Ceiling)
+	}
+	use = math.Round(min(max(use, leastUse), most)*1e4) / 1e4
+	if use != s.Use { // no step: Fell and Changed stay
+		s.Use = use
+	}
+}
+
+// blame reports whether the load was higher within the window of the metric than it is now: the miss may be of that
+// time. The ceiling of that level falls.
+func (s *State) blame(in *Input, v *Verdict) bool {
+	for k := levels - 1; k > s.Level; k-- {
+		l := &s.Levels[k]
+		if l.Use == 0 || in.At.Sub(l.Last) > v.Window {
+			continue
+		}
+		l.Ceiling = max(leastUse, min(cmp.Or(l.Ceiling, l.Use), l.Use)-backStep)
+		l.Use = min(l.Use, l.Ceiling)
+		return true
+	}
+	return false
+}
+
+// cap lowers the ceilings of all higher levels to that of the current one: at a higher load no more use holds.
+func (s *State) cap() {
+	for k := s.Level + 1; k < levels; k++ {
+		l := &s.Levels[k]
+		if l.Ceiling > s.Ceiling {
+			l.Ceiling = s.Ceiling
+		}
+	}
+}
