@@ -1,6 +1,7 @@
 package sharing
 
 import (
+	"cmp"
 	"os"
 	"strconv"
 	"strings"
@@ -25,9 +26,9 @@ func TestOneGoals(t *testing.T) {
 				continue
 			}
 		}
-		var u, v, p, a, r, tu float64
+		var u, v, p, a, r, tu, ce float64
 		for seed := 1; seed <= seeds; seed++ {
-			x, err := RunGoals(&s, Goals, uint64(seed))
+			x, err := RunGoals(&s, cmp.Or(os.Getenv("POLICY"), Goals), uint64(seed))
 			if err != nil {
 				t.Error(err)
 			}
@@ -35,11 +36,12 @@ func TestOneGoals(t *testing.T) {
 			u += x.Use / k
 			v += x.Violated / k
 			p += x.Possible / k
+			ce += x.Certain / k
 			a += x.Any / k
 			r += x.Recovery / k
 			tu += x.Turns / k
 		}
-		t.Logf("homenode, goals %2d %-34.34s use %.3f possible %.3f ratio %.2f violated %.4f any %.4f rec %.1f turns %.2f", i, s.Name, u, p, u/p, v, a, r, tu)
+		t.Logf("homenode, goals %2d %-34.34s use %.3f possible %.3f certain %.3f ratio %.2f violated %.4f any %.4f rec %.1f turns %.2f", i, s.Name, u, p, ce, u/ce, v, a, r, tu)
 		n++
 		use += u
 		pos += p
