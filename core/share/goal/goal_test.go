@@ -249,6 +249,52 @@ func TestTriesOneResource(t *testing.T) {
 	}
 }
 
+// TestSpikesKeepTheUseBetween: a spike of online load, in which little batch work is possible, does not bring down
+// what holds between spikes. Without a level of load of its own each spike lowered the ceiling of all.
+func TestSpikesKeepTheUseBetween(t *testing.T) {
+	h := newHost()
+	between, spike := 0.0, 0.0
+	for i := range 1800 { // an hour; 4 s of every 2 minutes
+		h.online = 20
+		if i%60 >= 58 {
+			h.online = 65
+		}
+		value := knee(h.input().Busy / 100)
+		if h.online > 20 {
+			value *= 1.2 // of a use that held between spikes
+		}
+		h.read(0, wobble(value, i))
+		h.scan()
+		if i > 900 && h.online == 20 {
+			between += h.state.Use / 870
+		}
+		if h.online > 20 {
+			spike = h.state.Use
+		}
+	}
+	if between < 0.78 {
+		t.Errorf("use %.3f between spikes; 0.86 holds there", between)
+	}
+	if spike >= between {
+		t.Errorf("use %.3f in a spike, %.3f between: the spike is not known", spike, between)
+	}
+}
+
+// TestHigherLoadNeverGetsMore: no level of load has a higher ceiling than a lower one that was missed after it.
+func TestHigherLoadNeverGetsMore(t *testing.T) {
+	h := newHost()
+	h.online = 50
+	h.settle(600, func(float64) float64 { return 0.5 }) // much holds at half load
+	h.online = 20
+	h.settle(600, func(use float64) float64 { return knee(use + 0.2) })
+	low := h.state.Ceiling
+	h.online = 50
+	h.read(0, 1)
+	if out := h.scan(); low == 0 || out.Use > low+1e-9 {
+		t.Errorf("use %.3f at half load; %.3f is the most at a fifth: %s", out.Use, low, out.Next)
+	}
+}
+
 func TestFewReversals(t *testing.T) {
 	h := newHost()
 	turns, last, dir := 0, 0.65, 0.0

@@ -63,7 +63,8 @@ func (s *State) change(in *Input, out *Outcome, l *Level, lower bool) {
 	if lower && s.Misses == 0 && out.Worst >= 0 && out.Goals[out.Worst].State != Missed {
 		use = max(s.Use, l.Use)
 	}
-	s.Ceiling, s.Hold, s.Raised = l.Ceiling, l.Hold, l.Raised
+	s.Ceiling, s.Raised = l.Ceiling, l.Raised
+	s.Hold = max(l.Hold, leastHold)
 	if s.Ceiling > 0 {
 		use = min(use, s.Ceiling)
 	}
@@ -92,7 +93,7 @@ func (s *State) blame(in *Input, v *Verdict) bool {
 func (s *State) cap() {
 	for k := s.Level + 1; k < levels; k++ {
 		l := &s.Levels[k]
-		if l.Ceiling > s.Ceiling {
+		if l.Use > 0 && (l.Ceiling == 0 || l.Ceiling > s.Ceiling) {
 			l.Ceiling = s.Ceiling
 		}
 	}
