@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/topology"
@@ -17,6 +18,10 @@ import (
 
 // mostTriggers bounds the triggers that stand at a time: for each cgroup the kernel keeps a thread, psimon.
 const mostTriggers = 64
+
+// again is how long after a trigger the daemon is woken a second time. The first scan has the CPU use since the scan
+// before, most of it from before the load rose; the second one has the use since then alone.
+const again = 200 * time.Millisecond
 
 // kernel sets triggers and waits for them. A trigger is named by its file descriptor.
 type kernel interface {
@@ -34,6 +39,7 @@ type kernel interface {
 type Source struct {
 	kernel kernel
 	wake   chan struct{}
+	after  func(time.Duration, func()) // calls a function later
 
 	mu      sync.Mutex // guards the fields below
 	daemon  control.Standing
@@ -48,11 +54,12 @@ func New(ctx context.Context, cgroupRoot string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newSource(ctx, k), nil
+	later := func(d time.Duration, f func()) { time.AfterFunc(d, f) }
+	return newSource(ctx, k, later), nil
 }
 
-func newSource(ctx context.Context, k kernel) *Source {
-	s := &Source{kernel: k, wake: make(chan struct{}, 1), on: map[string]int{}}
+func newSource(ctx context.Context, k kernel, after func(time.Duration, func())) *Source {
+	s := &Source{kernel: k, wake: make(chan struct{}, 1), after: after, on: map[string]int{}}
 	context.AfterFunc(ctx, k.stop)
 	go s.follow()
 	return s
@@ -148,10 +155,15 @@ func (s *Source) follow() {
 		if len(fired) == 0 {
 			continue
 		}
-		select {
-		case s.wake <- struct{}{}:
-		default: // the daemon is being woken already
-		}
+		s.rouse()
+		s.after(again, s.rouse)
+	}
+}
+
+func (s *Source) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // the daemon is being woken already
 	}
 }
 

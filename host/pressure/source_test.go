@@ -24,12 +24,14 @@ type fake struct {
 	refuses map[string]error
 	events  chan func() (fired, gone []int)
 	ended   chan struct{}
+	later   chan func() // what the source would do later
 }
 
 func newFake() *fake {
 	f := &fake{files: map[int]string{}, refuses: map[string]error{}}
 	f.events = make(chan func() (fired, gone []int))
 	f.ended = make(chan struct{})
+	f.later = make(chan func(), 10)
 	return f
 }
 
@@ -94,7 +96,7 @@ func begin(t *testing.T) (*Source, *fake, *told) {
 	f, d := newFake(), &told{}
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	s := newSource(ctx, f)
+	s := newSource(ctx, f, func(_ time.Duration, later func()) { f.later <- later })
 	s.Join(d)
 	return s, f, d
 }
@@ -171,6 +173,20 @@ func TestWake(t *testing.T) {
 	if n := len(f.stand()); n != 2 {
 		t.Fatalf("%d triggers: a cgroup that is there again gets a new one", n)
 	}
+}
+
+// TestWakesTwice: a trigger wakes the daemon at once and again a little later, for the use since the load rose.
+func TestWakesTwice(t *testing.T) {
+	s, f, d := begin(t)
+	watch(d, "/web")
+	s.Refresh(t.Context())
+	web := f.trigger("/web/cpu.pressure")
+	f.events <- func() (fired, gone []int) { return []int{web}, nil }
+	woken(t, s, true)
+	woken(t, s, false)
+	later := <-f.later
+	later()
+	woken(t, s, true)
 }
 
 func woken(t *testing.T, s *Source, want bool) {

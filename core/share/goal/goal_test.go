@@ -261,7 +261,7 @@ func TestSpikesKeepTheUseBetween(t *testing.T) {
 		}
 		value := knee(h.input().Busy / 100)
 		if h.online > 20 {
-			value *= 1.2 // of a use that held between spikes
+			value = knee(h.input().Busy/100 + 0.16) // 0.70 holds
 		}
 		h.read(0, wobble(value, i))
 		h.scan()
