@@ -51,7 +51,7 @@ func (t *T) prometheus() *queried {
 	return q
 }
 
-// answers sets what follows: a value in seconds, no result, or no answer at all.
+// answers sets the next answers: a value in seconds, no result, or no answer at all.
 func (q *queried) answers(value string, hangs bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -74,8 +74,8 @@ func (q *queried) serve(c net.Conn) {
 		q.asked++
 		body := `{"status":"success","data":{"resultType":"vector","result":[]}}`
 		if q.value != "" {
-			body = fmt.Sprintf(`{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[%d,%q]}]}}`,
-				time.Now().Unix(), q.text())
+			result := fmt.Sprintf(`[{"metric":{},"value":[%d,%q]}]`, time.Now().Unix(), q.text())
+			body = `{"status":"success","data":{"resultType":"vector","result":` + result + `}}`
 		}
 		hangs := q.hangs
 		if hangs {
@@ -85,12 +85,13 @@ func (q *queried) serve(c net.Conn) {
 		if hangs {
 			return
 		}
-		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", len(body))
+		fmt.Fprint(c, body)
 	}
 }
 
 // text is the value, which differs a little from request to request as that of a real service does; a value that
-// begins with "=" is always the same.
+// begins with "=" never changes.
 func (q *queried) text() string {
 	if same, ok := strings.CutPrefix(q.value, "="); ok {
 		return same
@@ -120,7 +121,8 @@ func shareGoalsQuery(t *T) {
 		return last
 	}
 	target := func(use float64) bool { return use <= 0.6501 }
-	high := use(120*time.Second, "slack raises the use beyond the target", "", func(use float64) bool { return use > 0.75 })
+	above := func(least float64) func(float64) bool { return func(use float64) bool { return use > least } }
+	high := use(120*time.Second, "slack raises the use beyond the target", "", above(0.75))
 	config, err := os.ReadFile(configPath)
 	t.Do(err)
 	set := func(most string) {
@@ -128,13 +130,14 @@ func shareGoalsQuery(t *T) {
 		t.Do(d.cmd.Process.Signal(syscall.SIGHUP))
 	}
 	set("1ms")
-	low := use(60*time.Second, "a halved limit is missed, and the use falls", "missed", func(use float64) bool { return use < high-0.05 })
+	fell := func(use float64) bool { return use < high-0.05 }
+	low := use(60*time.Second, "a halved limit is missed, and the use falls", "missed", fell)
 	set("2ms")
-	use(120*time.Second, "with the old limit the use rises", "", func(use float64) bool { return use > 0.70 })
+	use(120*time.Second, "with the old limit the use rises", "", above(0.70))
 	q.answers("0.0004", true)
 	use(120*time.Second, "a query that hangs is reported, and the target applies", "unread", target)
 	q.answers("0.0004", false)
-	use(120*time.Second, "the query answers again", "held", func(use float64) bool { return use > 0.66 })
+	use(120*time.Second, "the query answers again", "held", above(0.66))
 	q.answers("", false)
 	use(120*time.Second, "a query without a result is reported, and the target applies", "stale", target)
 	q.answers("=0.0004", false)
@@ -145,6 +148,6 @@ func shareGoalsQuery(t *T) {
 	d.kill9()
 	t.must(homenode("undo", "--all"), exitOK)
 	t.backAs("undone after kill -9,", before, web, encode)
-	t.Textf("use %.2f at a limit of 2 ms, %.2f at 1 ms; the target without an answer, without a result, with a constant and with NaN",
-		high, low)
+	t.Textf("use %.2f at a limit of 2 ms, %.2f at 1 ms; the target without an answer, without a result, with a constant "+
+		"and with NaN", high, low)
 }

@@ -62,21 +62,23 @@ var (
 			s.share("auto")
 		},
 	}
-	// With a goal instead of a target the controller finds the use. The limit is a multiple of what the same guest
-	// measured for tollApart4.
+	// With a goal instead of a target the controller finds the use. The limit is a multiple of the same guest's p99
+	// of tollApart4.
 	tollGoal = tollCase{
 		name: "homenode share, sched_ext, goal", hogs: 6, settle: 90 * time.Second, count: 4000, goal: true,
 		set: (*tollSetup).steer,
 	}
 
-	tollCases     = []tollCase{tollAlone, tollApart2, tollApart4, tollBeside, tollWeight, tollBase, tollKernel, tollMore, tollGoal}
+	tollCases = []tollCase{
+		tollAlone, tollApart2, tollApart4, tollBeside, tollWeight, tollBase, tollKernel, tollMore, tollGoal,
+	}
 	tollGoalCases = []tollCase{tollAlone, tollApart2, tollApart4, tollGoal}
 )
 
 const (
 	// goalPart is the limit as a multiple of the p99 of tollApart4.
 	goalPart = 1.15
-	// goalWindow is what the metric is computed over: 1,000 answers.
+	// goalWindow is the window of the metric: 1,000 answers.
 	goalWindow = 4 * time.Second
 )
 
@@ -144,7 +146,9 @@ func (s *tollSetup) apart() {
 // share lets homenode do it, with a look every 2 s as it has by default.
 func (s *tollSetup) share(schedExt string) {
 	s.t.startDaemon(daemonOptions{mode: "enforce", period: "2s",
-		extra: "share: {enabled: true, sched_ext: " + schedExt + s.more + "}\nworkloads:\n  - {match: " + s.batch.path() + ", tier: batch}\n  - {match: " + s.online.path() + ", tier: online-strict" + s.slo + "}\n"})
+		extra: "share: {enabled: true, sched_ext: " + schedExt + s.more + "}\nworkloads:\n" +
+			"  - {match: " + s.batch.path() + ", tier: batch}\n" +
+			"  - {match: " + s.online.path() + ", tier: online-strict" + s.slo + "}\n"})
 	s.t.Defer(func() {
 		homenode("share", "off")
 		s.t.until(20*time.Second, time.Second, "no scheduler is left", func() (bool, string) {
@@ -204,7 +208,9 @@ func (c *tollCase) begin(s *tollSetup) {
 // hogs work. All that again so often, with a new server: on which CPU it begins is chance.
 // The mark says to the plugin which case it was.
 func (t *T) toll(c tollCase, tag uint32, again, count int, limit int64) toll {
-	s := &tollSetup{t: t, hogs: c.hogs, limit: limit, online: t.newGroup(cgroupRoot, "online"+strconv.Itoa(int(tag))), batch: t.newGroup(cgroupRoot, "batch"+strconv.Itoa(int(tag)))}
+	s := &tollSetup{t: t, hogs: c.hogs, limit: limit}
+	s.online = t.newGroup(cgroupRoot, "online"+strconv.Itoa(int(tag)))
+	s.batch = t.newGroup(cgroupRoot, "batch"+strconv.Itoa(int(tag)))
 	before := len(t.cleanups)
 	var x toll
 	var took, ran time.Duration

@@ -85,7 +85,7 @@ func main() {
 		return nil
 	})
 	flag.BoolVar(&o.bottle, "bottle", false, "boot nothing: make the page of results from the files of counts that are named")
-	flag.BoolVar(&o.shared, "share", false, "boot nothing: make the page of sharing in virtual time from the files that are named")
+	flag.BoolVar(&o.shared, "share", false, "boot nothing: make the page of sharing in virtual time from named files")
 	flag.BoolVar(&o.lines, "lines", false, "boot nothing: make the page of lines taken from other caches from the files of counts that are named")
 	flag.StringVar(&o.machine, "machine", "e2e/machines/xeon-8163.txt", "with -bottle: `file` of the latencies and bandwidths that times are modelled with")
 	flag.Parse()

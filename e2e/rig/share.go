@@ -131,7 +131,7 @@ func middle(cells []string) string {
 	return fmt.Sprintf("%s (%s to %s)", median, least, most)
 }
 
-// share writes what was counted and measured, and the tables for others to read.
+// share writes the raw figures, and the tables for others to read.
 func (r *report) share(out string) error {
 	if len(r.shared) == 0 {
 		return nil
@@ -146,7 +146,7 @@ func (r *report) share(out string) error {
 	return os.WriteFile(filepath.Join(out, "share-virtual.md"), []byte(text), 0o644)
 }
 
-// shareText makes the page of what some guests measured.
+// shareText makes the page of some guests' figures.
 func shareText(all []*sharing) (string, error) {
 	median, each, err := shareTables(all)
 	if err != nil {
@@ -232,8 +232,8 @@ const (
 	shareCPUs = 8
 )
 
-// apartAt returns the p99 of an answer, in µs, when as many CPUs run batch work apart: between the cases in which none,
-// two and four do, on straight lines. It is negative where those cases are missing, or more CPUs ran batch work.
+// apartAt returns the p99 of an answer, in µs, with so many CPUs busy with batch work apart: on straight lines between
+// the cases with none, two and four. It is negative without those cases, or with more CPUs.
 func (s *sharing) apartAt(cpus float64) float64 {
 	var x, y []float64
 	for _, r := range s.rows {
@@ -277,8 +277,9 @@ the clock was awake, *answered* how late an answer was, both from when a request
   Another seed is another order of events, as is any other build: what differs from seed to seed is chance.
 - All CPUs of the guest take turns on one thread: each of k busy CPUs has 1/k of the speed. So compare cases in which batch work has as many. *Apart* is what no manager can better:
   the server has a core of its own, and so many busy loops have a CPU each.
-- With a *goal* no target is set: the rule of the server has a latency goal (slo), its p99 over the newest 1,000 answers. The limit is 1.15 times the p99 that *apart, 4 CPUs busy* had in the same guest.
-- *Apart at as many* is the p99 of *apart* where as many CPUs run batch work: on straight lines between none, two and four.
+- With a *goal* no target is set: the rule of the server has a latency goal (slo), its p99 over the newest 1,000
+  answers. The limit is 1.15 times the p99 of *apart, 4 CPUs busy* in the same guest.
+- *Apart at as many* is the p99 of *apart* with as many CPUs busy: on straight lines between none, two and four.
 - *Beside it* is counted by a plugin of QEMU, in instructions (e2e/overlap): how much of the server's work ran while the SMT sibling ran batch work. All CPUs have their turn within 200 µs: at most,
   it is what ran within 200 µs after batch work there; at least, that of which batch work then went on. Between the two is batch work that leaves, as it does when it is expelled.
   What it costs is not in the times: an emulator's siblings share nothing.

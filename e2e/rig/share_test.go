@@ -51,7 +51,8 @@ func TestShareTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(x.dir, "share-virtual.md"))
-	for _, want := range []string{"\n| alone | 0 | 63 | 63 | 65 | 344 | 346 | 368 | 0.00 | 0.0 | 0.0 |  |\n", "\n| nothing done | 6 | 7 (1 to 30) | 2 | 3 | 4 | 5 | 6 | 5.29 | 25.0 | 30.0 |  |\n",
+	for _, want := range []string{"\n| alone | 0 | 63 | 63 | 65 | 344 | 346 | 368 | 0.00 | 0.0 | 0.0 |  |\n",
+		"\n| nothing done | 6 | 7 (1 to 30) | 2 | 3 | 4 | 5 | 6 | 5.29 | 25.0 | 30.0 |  |\n",
 		"| 9 | nothing done | 6 | 30 | 2 | 3 | 4 | 5 | 6 | 5.29 | 25.0 | 30.0 |  |\n"} {
 		if err != nil || strings.Count(string(text), want) != 1 {
 			t.Errorf("%v, not once %q in\n%s", err, want, text)

@@ -11,9 +11,18 @@ func init() {
 		Test{Name: "share.order", Shapes: []string{"virtual"}, Limit: 120 * time.Second, Homenode: true},
 		Test{Name: "share.virtual", Shapes: []string{"virtual"}, Limit: 400 * time.Second, Slow: true, Homenode: true},
 		Test{Name: "share.step", Shapes: []string{"virtual"}, Limit: 200 * time.Second, Slow: true, Homenode: true},
-		Test{Name: "share.step-why", Shapes: []string{"virtual"}, Limit: 200 * time.Second, Slow: true, Homenode: true},
+		Test{
+			Name: "share.step-why", Shapes: []string{"virtual"},
+			Limit: 200 * time.Second, Slow: true, Homenode: true,
+		},
 		Test{Name: "share.trigger", Shapes: []string{"virtual"}, Limit: 120 * time.Second, Slow: true, Homenode: true},
-		Test{Name: "share.virtual-goal", Shapes: []string{"virtual"}, Limit: 400 * time.Second, Slow: true, Homenode: true},
-		Test{Name: "share.goal-table", Shapes: []string{"virtual"}, OnHost: true, After: "share.virtual-goal", Slow: true, Homenode: true},
+		Test{
+			Name: "share.virtual-goal", Shapes: []string{"virtual"},
+			Limit: 400 * time.Second, Slow: true, Homenode: true,
+		},
+		Test{
+			Name: "share.goal-table", Shapes: []string{"virtual"},
+			OnHost: true, After: "share.virtual-goal", Slow: true, Homenode: true,
+		},
 		Test{Name: "share.table", Shapes: []string{"virtual"}, OnHost: true, After: "share.virtual", Slow: true, Homenode: true})
 }

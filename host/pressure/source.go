@@ -20,7 +20,7 @@ import (
 const mostTriggers = 64
 
 // again is how long after a trigger the daemon is woken a second time. The first scan has the CPU use since the scan
-// before, most of it from before the load rose; the second one has the use since then alone.
+// before, mostly from before the load rose; the second one has the use since then alone.
 const again = 200 * time.Millisecond
 
 // kernel sets triggers and waits for them. A trigger is named by its file descriptor.

@@ -44,7 +44,7 @@ type Stats struct {
 	Queued         uint64 // batch tasks put into the queue of a last-level cache
 	QueuedForCPU   uint64 // into the queue of one CPU, for they may run on no other
 	QueuedFree     uint64 // tasks that are SCHED_EXT but not batch work: never refused
-	Handed         uint64 // batch tasks that left an idle CPU for one that runs batch work, so that online work finds the first one idle
+	Handed         uint64 // batch tasks that left an idle CPU for one with batch work
 	TakenFromNode  uint64 // from another last-level cache of the node
 	TakenFromOther uint64 // from another node
 	Kept           uint64 // a batch task went on, for nobody else waited

@@ -38,8 +38,7 @@ type GoalScore struct {
 	// Possible is the use that an oracle reaches: the most batch work on each node, the same part of each, at
 	// which all goals hold.
 	Possible float64 `json:"possible"`
-	// Certain is the same with each limit lowered by certainSlack: what is left to a policy that has to be sure, as
-	// its readings have noise.
+	// Certain is the same with each limit lowered by certainSlack, for a policy whose readings have noise.
 	Certain float64 `json:"certain"`
 	// Violated is the share of ticks in which a goal was missed that holds without batch work: the mean of all
 	// goals. Any is the share in which at least one goal was.

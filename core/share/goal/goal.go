@@ -67,7 +67,7 @@ type State struct {
 	Low     float64       `json:"low,omitempty"`     // least slack since LowFrom
 	LowFrom time.Time     `json:"low_from,omitzero"`
 	Held    float64       `json:"held,omitempty"` // newest use at which all goals held
-	// Level is the current level of online load, and Levels has what was learned at each; empty before the first scan.
+	// Level is the current level of online load. Levels has the memory of each; empty before the first scan.
 	Level  int         `json:"level,omitempty"`
 	Levels []Level     `json:"levels,omitempty"`
 	Goals  []Past      `json:"goals,omitempty"`

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Level is what was learned while online work kept a certain part of the pool busy. At a high load less use holds
-// than at a low one: a spike must not bring down what holds between spikes.
+// Level is the memory of one level of online load. At a high load less use holds than at a low one: a spike must not
+// bring down the use between spikes.
 type Level struct {
 	Use     float64       `json:"use,omitempty"`     // newest; 0 before the first scan there
 	Ceiling float64       `json:"ceiling,omitempty"` // 0 before the first miss
@@ -43,17 +43,19 @@ func (s *State) enter(in *Input, out *Outcome) {
 	if !known {
 		s.Levels = make([]Level, levels)
 	}
-	was, now := s.Level, levelOf(load, s.Level, known)
+	was := s.Level
+	now := levelOf(load, was, known)
 	if known && now != was {
 		old := &s.Levels[was]
-		old.Use, old.Ceiling, old.Hold, old.Raised = s.Use, s.Ceiling, s.Hold, s.Raised
+		old.Use, old.Ceiling = s.Use, s.Ceiling
+		old.Hold, old.Raised = s.Hold, s.Raised
 		s.change(in, out, &s.Levels[now], now < was)
 	}
 	s.Level = now
 	s.Levels[now].Last = in.At
 }
 
-// change continues with what was learned at another level. Nothing known of it, the use and its ceiling stay.
+// change continues with the memory of another level. Use and ceiling stay where there is none.
 func (s *State) change(in *Input, out *Outcome, l *Level, lower bool) {
 	s.Low, s.LowFrom = 1, in.At
 	if l.Use == 0 {
