@@ -11,10 +11,6 @@ func init() {
 		Test{Name: "share.order", Shapes: []string{"virtual"}, Limit: 120 * time.Second, Homenode: true},
 		Test{Name: "share.virtual", Shapes: []string{"virtual"}, Limit: 400 * time.Second, Slow: true, Homenode: true},
 		Test{Name: "share.step", Shapes: []string{"virtual"}, Limit: 200 * time.Second, Slow: true, Homenode: true},
-		Test{
-			Name: "share.step-why", Shapes: []string{"virtual"},
-			Limit: 200 * time.Second, Slow: true, Homenode: true,
-		},
 		Test{Name: "share.trigger", Shapes: []string{"virtual"}, Limit: 120 * time.Second, Slow: true, Homenode: true},
 		Test{
 			Name: "share.virtual-goal", Shapes: []string{"virtual"},

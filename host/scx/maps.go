@@ -86,7 +86,6 @@ const (
 	enqueued
 	enqueuedOwn
 	enqueuedFree
-	handed
 	stolenNode
 	stolenRemote
 	kept

@@ -71,7 +71,7 @@ var countNames = [nrCounts]string{
 	refusedExpelled: "REFUSED_EXPELLED", refusedBudget: "REFUSED_BUDGET", refusedBuffer: "REFUSED_BUFFER", refusedNodes: "REFUSED_NODES", refusedOnline: "REFUSED_ONLINE",
 	guardSlices: "GUARD_SLICES", guardBeside: "GUARD_BESIDE", strictStarts: "STRICT_STARTS", strictStops: "STRICT_STOPS",
 	kickExpel: "KICK_EXPEL", kickLate: "KICK_LATE", kickIdle: "KICK_IDLE", kickGuardEnd: "KICK_GUARD_END", starts: "STARTS",
-	enqueued: "ENQUEUED", enqueuedOwn: "ENQUEUED_OWN", enqueuedFree: "ENQUEUED_FREE", handed: "HANDED", stolenNode: "STOLEN_NODE", stolenRemote: "STOLEN_REMOTE", kept: "KEPT", pulses: "PULSES",
+	enqueued: "ENQUEUED", enqueuedOwn: "ENQUEUED_OWN", enqueuedFree: "ENQUEUED_FREE", stolenNode: "STOLEN_NODE", stolenRemote: "STOLEN_REMOTE", kept: "KEPT", pulses: "PULSES",
 }
 
 func same(t *testing.T, what string, m *ebpf.MapSpec, sample reflect.Type) {

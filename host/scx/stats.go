@@ -44,7 +44,6 @@ type Stats struct {
 	Queued         uint64 // batch tasks put into the queue of a last-level cache
 	QueuedForCPU   uint64 // into the queue of one CPU, for they may run on no other
 	QueuedFree     uint64 // tasks that are SCHED_EXT but not batch work: never refused
-	Handed         uint64 // batch tasks that left an idle CPU for one with batch work
 	TakenFromNode  uint64 // from another last-level cache of the node
 	TakenFromOther uint64 // from another node
 	Kept           uint64 // a batch task went on, for nobody else waited
@@ -137,7 +136,6 @@ func (st *Stats) read(s *Scheduler) error {
 	st.Queued = n[enqueued]
 	st.QueuedForCPU = n[enqueuedOwn]
 	st.QueuedFree = n[enqueuedFree]
-	st.Handed = n[handed]
 	st.TakenFromNode = n[stolenNode]
 	st.TakenFromOther = n[stolenRemote]
 	st.Kept = n[kept]

@@ -72,7 +72,6 @@ struct sched_ext_ops {
 	void *dispatch;
 	void *running;
 	void *stopping;
-	void *cpu_release;
 	void *init_task;
 	void *cpu_online;
 	void *cpu_offline;
@@ -92,7 +91,6 @@ enum {
 	SCX_OPS_ENQ_LAST = 2,   /* enum scx_ops_flags */
 	SCX_OPS_SWITCH_PARTIAL = 8,
 };
-#define SCX_ENQ_LAST (1ULL << 41)              /* enum scx_enq_flags */
 #define SCX_DSQ_LOCAL 0x8000000000000002ULL    /* enum scx_dsq_id_flags */
 #define SCX_DSQ_LOCAL_ON 0xc000000000000000ULL
 
@@ -112,7 +110,6 @@ extern bool scx_bpf_dsq_move(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 extern void scx_bpf_kick_cpu(s32 cpu, u64 flags) KSYM;
 extern s32 scx_bpf_task_cpu(const struct task_struct *p) KSYM;
 extern u32 scx_bpf_nr_cpu_ids(void) KSYM;
-extern u32 scx_bpf_reenqueue_local(void) KSYM; /* in cpu_release alone */
 extern const struct cpumask *scx_bpf_get_online_cpumask(void) KSYM;
 extern void scx_bpf_put_cpumask(const struct cpumask *mask) KSYM;
 

@@ -5,8 +5,7 @@
  * has nothing else to do may run a batch task, and which.
  *
  * Everything goes through dispatch: no task is put on a CPU's local queue before the CPU
- * asks, so that nothing starts unasked for. One exception: a task that its CPU no longer runs is
- * handed to a CPU that runs batch work (taker). What runs on each CPU is known from the
+ * asks, so that nothing starts unasked for. What runs on each CPU is known from the
  * tracepoint of the scheduler's switch.
  */
 #include "kernel.h"
@@ -589,42 +588,6 @@ INLINE int stays(struct task_struct *p)
 	return p->nr_cpus_allowed == 1 || p->cpus_ptr != &p->cpus_mask;
 }
 
-/*
- * taker finds a CPU of the LLC that runs batch work and may go on, for p, which cpu no longer runs; negative: none.
- * While p waits in a queue the kernel counts it as a thread of cpu. So the fair class takes cpu for busy though it is
- * idle (idle_cpu, kernel/sched/syscalls.c), and lets an online thread wait behind another one.
- */
-APART s32 taker(struct task_struct *p TRUSTED, u32 cpu)
-{
-	struct place *place = at(&places, cpu);
-	struct llc *l = place && place->known ? at(&llcs, place->llc) : NULL;
-	struct bpf_iter_num it;
-	s32 found = -1;
-	int *i;
-
-	if (!l)
-		return -1;
-	bpf_iter_num_new(&it, 0, l->count & 0xffff);
-	while ((i = bpf_iter_num_next(&it))) {
-		struct place *listed = at(&places, l->first + *i);
-		struct cpu_now *c;
-		u32 other;
-
-		if (!listed)
-			break;
-		other = listed->order;
-		c = at(&cpus_now, other);
-		if (other == cpu || !c || !c->online || what(c->word) != RUNS_BATCH || !bpf_cpumask_test_cpu(other, p->cpus_ptr))
-			continue;
-		if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | other) > 0 || refused(other) != ALLOWED)
-			continue;
-		found = other;
-		break;
-	}
-	bpf_iter_num_destroy(&it);
-	return found;
-}
-
 SEC("struct_ops/share_select_cpu")
 int share_select_cpu(u64 *ctx)
 {
@@ -646,10 +609,9 @@ int share_enqueue(u64 *ctx)
 	struct task_struct *p = (void *)ctx[0];
 	u64 flags = ctx[1];
 	struct settings *set = at(&settings, 0);
-	u32 cpu = scx_bpf_task_cpu(p), ran = cpu;
+	u32 cpu = scx_bpf_task_cpu(p);
 	struct cgroup_tier t;
 	struct place *place;
-	s32 to;
 
 	if (!set)
 		return 0;
@@ -677,14 +639,6 @@ int share_enqueue(u64 *ctx)
 	if (!place || place->llc >= set->nr_llcs) {
 		insert(p, SCX_DSQ_LOCAL, set->slice, flags);
 		return 0;
-	}
-	if (flags & SCX_ENQ_LAST && cpu == ran) {
-		to = taker(p, cpu);
-		if (to >= 0) {
-			insert(p, SCX_DSQ_LOCAL_ON | to, set->slice, flags);
-			count(HANDED);
-			return 0;
-		}
 	}
 	insert(p, place->llc, set->slice, flags);
 	count(ENQUEUED);
@@ -920,14 +874,6 @@ int share_dispatch(u64 *ctx)
 	else if (__sync_lock_test_and_set(&c->roused, 0) || any_comes(bpf_ktime_get_ns()))
 		/* Roused while it looked: where the kernel dropped the lock of the run queue meanwhile, it forgets that on return. */
 		rouse(cpu, c);
-	return 0;
-}
-
-/* share_cpu_release: work of another class has taken the CPU; what was handed to it must not wait behind that. */
-SEC("struct_ops/share_cpu_release")
-int share_cpu_release(u64 *ctx)
-{
-	scx_bpf_reenqueue_local();
 	return 0;
 }
 
@@ -1267,7 +1213,6 @@ struct sched_ext_ops share = {
 	.dispatch = share_dispatch,
 	.running = share_running,
 	.stopping = share_stopping,
-	.cpu_release = share_cpu_release,
 	.init_task = share_init_task,
 	.cpu_online = share_cpu_online,
 	.cpu_offline = share_cpu_offline,
