@@ -175,7 +175,8 @@ func Decide(in Input, was State) (Outcome, State) {
 		}
 	}
 	s.heedClock(&in)
-	s.enter(&in, &out)
+	moved := s.enter(&in, &out)
+	entered := s.Use
 	switch {
 	case begins && out.Worst >= 0: // batch work had more CPUs until now: its slack is no evidence
 		out.Next = words.Because(words.GoalBegins, s.Use)
@@ -188,6 +189,9 @@ func Decide(in Input, was State) (Outcome, State) {
 			s.Use, out.Fell = in.Target, true
 			out.Next = words.Because(words.GoalFellBack, unreadable(out.Goals), s.Use)
 		}
+	}
+	if !moved.None() && s.Use == entered {
+		out.Next = moved
 	}
 	s.remember(&in, &out)
 	out.Use, out.Limits = s.Use, s.Limits

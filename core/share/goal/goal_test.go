@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/homenode/homenode/core/share/goal"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -254,6 +255,7 @@ func TestTriesOneResource(t *testing.T) {
 func TestSpikesKeepTheUseBetween(t *testing.T) {
 	h := newHost()
 	between, spike := 0.0, 0.0
+	said := false
 	for i := range 1800 { // an hour; 4 s of every 2 minutes
 		h.online = 20
 		if i%60 >= 58 {
@@ -271,6 +273,10 @@ func TestSpikesKeepTheUseBetween(t *testing.T) {
 		if h.online > 20 {
 			spike = h.state.Use
 		}
+		said = said || h.out.Next.Code == words.GoalLevel
+	}
+	if !said {
+		t.Error("no reason says that the load has another level")
 	}
 	if between < 0.78 {
 		t.Errorf("use %.3f between spikes; 0.86 holds there", between)

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"time"
+
+	"github.com/homenode/homenode/core/words"
 )
 
 // Level is the memory of one level of online load. At a high load less use holds than at a low one: a spike must not
@@ -33,8 +35,9 @@ func levelOf(load float64, was int, known bool) int {
 	return now
 }
 
-// enter follows the online load from level to level, each with its use and its ceiling.
-func (s *State) enter(in *Input, out *Outcome) {
+// enter follows the online load from level to level, each with its use and its ceiling. The reason is none unless the
+// use changes.
+func (s *State) enter(in *Input, out *Outcome) (why words.Reason) {
 	load := 0.0
 	if in.Pool > 0 {
 		load = (in.Busy - in.Batch) / in.Pool
@@ -49,10 +52,15 @@ func (s *State) enter(in *Input, out *Outcome) {
 		old := &s.Levels[was]
 		old.Use, old.Ceiling = s.Use, s.Ceiling
 		old.Hold, old.Raised = s.Hold, s.Raised
+		before := s.Use
 		s.change(in, out, &s.Levels[now], now < was)
+		if s.Use != before {
+			why = words.Because(words.GoalLevel, load, before, s.Use)
+		}
 	}
 	s.Level = now
 	s.Levels[now].Last = in.At
+	return why
 }
 
 // change continues with the memory of another level. Use and ceiling stay where there is none.
@@ -71,9 +79,7 @@ func (s *State) change(in *Input, out *Outcome, l *Level, lower bool) {
 		use = min(use, s.Ceiling)
 	}
 	use = math.Round(min(max(use, leastUse), most)*1e4) / 1e4
-	if use != s.Use { // no step: Fell and Changed stay
-		s.Use = use
-	}
+	s.Use = use // no step: Fell and Changed stay
 }
 
 // blame reports whether the load was higher within the window of the metric than it is now: the miss may be of that
