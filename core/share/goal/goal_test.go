@@ -286,6 +286,37 @@ func TestSpikesKeepTheUseBetween(t *testing.T) {
 	}
 }
 
+// TestMissBetweenSpikesCounts: where the load goes up again and again within the window of the metric, a miss of the
+// time between must not be taken for one of the spikes for ever.
+func TestMissBetweenSpikesCounts(t *testing.T) {
+	h := newHost()
+	h.settle(300, func(float64) float64 { return 0.5 })
+	h.goals[0].Window = 30 * time.Second
+	low, most := h.state.Use, 0.0
+	for i := range 900 { // half an hour
+		h.online = 20
+		if i%5 == 4 {
+			h.online = 65
+		}
+		value := 1.0
+		if low > 0.60 { // more than 60 % does not hold at the low load
+			value = 2.4
+		}
+		h.read(0, wobble(value, i))
+		h.goals[0].Window = 30 * time.Second
+		h.scan()
+		if h.online == 20 {
+			low = h.state.Use
+		}
+		if i > 450 {
+			most = max(most, low)
+		}
+	}
+	if most > 0.62 {
+		t.Errorf("the use rises to %.3f again and again; 0.60 holds", most)
+	}
+}
+
 // TestHigherLoadNeverGetsMore: no level of load has a higher ceiling than a lower one that was missed after it.
 func TestHigherLoadNeverGetsMore(t *testing.T) {
 	h := newHost()

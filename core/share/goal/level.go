@@ -87,7 +87,8 @@ func (s *State) change(in *Input, out *Outcome, l *Level, lower bool) {
 func (s *State) blame(in *Input, v *Verdict) bool {
 	for k := levels - 1; k > s.Level; k-- {
 		l := &s.Levels[k]
-		if l.Use == 0 || in.At.Sub(l.Last) > v.Window {
+		online := float64(k) / levels
+		if in.At.Sub(l.Last) > v.Window || l.Use <= online+backStep { // batch work had next to nothing there
 			continue
 		}
 		l.Ceiling = max(leastUse, min(cmp.Or(l.Ceiling, l.Use), l.Use)-backStep)
