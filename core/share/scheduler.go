@@ -343,7 +343,7 @@ func (s *SchedulerState) ended(at time.Time, end *SchedulerEnd) {
 	s.End = end
 	first := backOff
 	switch end.Kind {
-	case EndHotplug: // it is no fault of it; MostLoads bounds it
+	case EndHotplug: // not its fault; MostLoads bounds it
 		s.Next = at
 		return
 	case EndSysRq:

@@ -26,7 +26,7 @@ type Settings struct {
 	Stop       bool          `json:"stop,omitempty"` // systemd is asked, too, to stop units of batch work
 	// Scheduler: a scheduler for batch work is loaded into the kernel, where that takes one.
 	Scheduler bool `json:"scheduler,omitempty"`
-	// Probation is how long another version of it must hold before it is kept.
+	// Probation is how long another version must hold before it is kept.
 	Probation time.Duration `json:"probation,omitempty"`
 }
 

@@ -24,7 +24,9 @@ var (
 	GoalForward = says("goal-forward", "Slack: the use goes from {%} to {%}.")
 	GoalSlack   = says("goal-slack", "{%} of the limit is left: if the next scan confirms it, the use goes "+
 		"from {%} to {%}.")
-	GoalFull   = says("goal-full", "The use is at its maximum, {%}.")
+	GoalFull  = says("goal-full", "The use is at its maximum, {%}.")
+	GoalLevel = says("goal-level", "Online work keeps {%} of the CPUs busy now: the use goes from {%} to {%}, "+
+		"which held at this load.")
 	GoalRests  = says("goal-rests", "The use stays for another {for} after a step back.")
 	GoalWindow = says("goal-window", "The use stays for {for}, until the metric shows the effect of the last step.")
 	GoalUnused = says("goal-unused", "The use stays: batch work needs no more. {%} of the CPUs are busy, {%} "+

@@ -292,7 +292,7 @@ func (t *T) cpusOfAll(all []*exchanging) string {
 func (t *T) explainWide(all []*exchanging) {
 	for _, x := range all {
 		var may set
-		for _, pid := range t.pidsIn(x) {
+		for _, pid := range t.pidsIn(x.group) {
 			may |= t.affinities(pid)
 		}
 		if t.cachesOf(may) > 1 {

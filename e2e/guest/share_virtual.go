@@ -16,7 +16,8 @@ import (
 )
 
 func init() {
-	tests["share.virtual"] = func(t *T) { shareVirtual(t, 4, 250) }
+	tests["share.virtual"] = func(t *T) { shareVirtual(t, tollCases, 4, 250) }
+	tests["share.virtual-goal"] = func(t *T) { shareVirtual(t, tollGoalCases, 4, 250) }
 	tests["share.order"] = shareOrder
 }
 
@@ -28,6 +29,8 @@ type tollCase struct {
 	// settle is for how long requests come before those that count; one server answers all of them then, for
 	// another one would be another workload for homenode.
 	settle time.Duration
+	count  int  // requests that count, where they are not as many as those of the other cases
+	goal   bool // its p99 is compared with that of the case tollApart4
 }
 
 type tollSetup struct {
@@ -37,6 +40,8 @@ type tollSetup struct {
 	more          string // keys of share: in the configuration
 	period        string // between two scans; "" is 2 s, the default of the product
 	wrap          []string
+	slo           string // slo: of the server's rule
+	limit         int64  // of an answer, µs: for a case with a goal
 	why           string // it is not to be had here
 }
 
@@ -59,7 +64,79 @@ var (
 			s.share("auto")
 		},
 	}
+	// With a goal instead of a target the controller finds the use. The limit is a multiple of the same guest's p99
+	// of tollApart4.
+	tollGoal = tollCase{
+		name: "homenode share, sched_ext, goal", hogs: 6, settle: 90 * time.Second, count: 4000, goal: true,
+		set: (*tollSetup).steer,
+	}
+
+	tollCases = []tollCase{
+		tollAlone, tollApart2, tollApart4, tollBeside, tollWeight, tollBase, tollKernel, tollMore, tollGoal,
+	}
+	tollGoalCases = []tollCase{tollAlone, tollApart2, tollApart4, tollGoal}
 )
+
+const (
+	// goalPart is the limit as a multiple of the p99 of tollApart4.
+	goalPart = 1.15
+	// goalWindow is the window of the metric: 1,000 answers.
+	goalWindow = 4 * time.Second
+)
+
+// steer has homenode hold the server's p99 below the limit.
+func (s *tollSetup) steer() {
+	s.slo = fmt.Sprintf(", slo: {metric: p99, of: {file: %s}, most: %dus, window: %s}", metricFile, s.limit, goalWindow)
+	s.t.answerMetric()
+	s.share("auto")
+}
+
+// answerMetric writes the p99 of the newest answers, in µs, to metricFile once a second.
+func (t *T) answerMetric() {
+	stop, done := make(chan struct{}), make(chan struct{})
+	t.Defer(func() {
+		close(stop)
+		<-done
+		os.Remove(metricFile)
+	})
+	go func() {
+		defer close(done)
+		for {
+			newest := newestAnswers(int(goalWindow / tollPeriod))
+			if len(newest) > 0 {
+				next := metricFile + ".next"
+				err := os.WriteFile(next, fmt.Appendf(nil, "%d\n", newest.at(99)), 0o644)
+				if err == nil {
+					os.Rename(next, metricFile)
+				}
+			}
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Second):
+			}
+		}
+	}()
+}
+
+// newestAnswers reads so many of the answers that the server wrote last; none while there are fewer.
+func newestAnswers(count int) spread {
+	f, err := os.Open(answers)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || info.Size() < int64(8*count) {
+		return nil
+	}
+	b := make([]byte, 8*count)
+	n, err := f.ReadAt(b, info.Size()/8*8-int64(len(b)))
+	if err != nil || n != len(b) {
+		return nil
+	}
+	return spreadOf(b)
+}
 
 // apart is what no manager can better: online work on a core of its own, the hogs on as many
 // other CPUs as there are of them.
@@ -71,7 +148,9 @@ func (s *tollSetup) apart() {
 // share lets homenode do it.
 func (s *tollSetup) share(schedExt string) {
 	s.t.startDaemon(daemonOptions{mode: "enforce", period: cmp.Or(s.period, "2s"), wrap: s.wrap,
-		extra: "share: {enabled: true, sched_ext: " + schedExt + s.more + "}\nworkloads:\n  - {match: " + s.batch.path() + ", tier: batch}\n  - {match: " + s.online.path() + ", tier: online-strict}\n"})
+		extra: "share: {enabled: true, sched_ext: " + schedExt + s.more + "}\nworkloads:\n" +
+			"  - {match: " + s.batch.path() + ", tier: batch}\n" +
+			"  - {match: " + s.online.path() + ", tier: online-strict" + s.slo + "}\n"})
 	s.t.Defer(func() {
 		homenode("share", "off")
 		s.t.until(20*time.Second, time.Second, "no scheduler is left", func() (bool, string) {
@@ -130,14 +209,16 @@ func (c *tollCase) begin(s *tollSetup) {
 // toll runs a case: a clock sends a request to a server every 4 ms, count times, while the
 // hogs work. All that again so often, with a new server: on which CPU it begins is chance.
 // The mark says to the plugin which case it was.
-func (t *T) toll(c tollCase, tag uint32, again, count int) toll {
-	s := &tollSetup{t: t, hogs: c.hogs, online: t.newGroup(cgroupRoot, "online"+strconv.Itoa(int(tag))), batch: t.newGroup(cgroupRoot, "batch"+strconv.Itoa(int(tag)))}
+func (t *T) toll(c tollCase, tag uint32, again, count int, limit int64) toll {
+	s := &tollSetup{t: t, hogs: c.hogs, limit: limit}
+	s.online = t.newGroup(cgroupRoot, "online"+strconv.Itoa(int(tag)))
+	s.batch = t.newGroup(cgroupRoot, "batch"+strconv.Itoa(int(tag)))
 	before := len(t.cleanups)
 	var x toll
 	var took, ran time.Duration
 	c.begin(s)
 	if c.settle > 0 {
-		again, count = 1, again*count
+		again, count = 1, cmp.Or(c.count, again*count)
 	}
 	for i := range again {
 		if s.why != "" {
@@ -161,6 +242,9 @@ func (t *T) toll(c tollCase, tag uint32, again, count int) toll {
 	x.batch = ran.Seconds() / max(took.Seconds(), 1e-9)
 	t.Logf("%s: late p50 %d p99 %d µs, done p50 %d p99 %d µs, batch on %.2f of CPUs %s", c.name,
 		x.late.at(50), x.late.at(99), x.done.at(50), x.done.at(99), x.batch, readText(s.batch.file("cpuset.cpus.effective")))
+	if c.goal {
+		t.logLines("share status", homenode("share", "status").out, 40)
+	}
 	for i := len(t.cleanups) - 1; i >= before; i-- {
 		t.cleanups[i]()
 	}
@@ -229,14 +313,18 @@ func (t *T) mountBPF() {
 }
 
 // shareVirtual makes the table; the host adds what the plugin counted.
-func shareVirtual(t *T, again, count int) {
+func shareVirtual(t *T, cases []tollCase, again, count int) {
 	quiet()
 	t.mountBPF()
-	for i, c := range []tollCase{tollAlone, tollApart2, tollApart4, tollBeside, tollWeight, tollBase, tollKernel, tollMore} {
-		x := t.toll(c, uint32(i+1), again, count)
+	apart := int64(0)
+	for i, c := range cases {
+		x := t.toll(c, uint32(i+1), again, count, int64(goalPart*float64(apart)))
 		if x.why != "" {
 			t.logLines(c.name+" is not to be had", x.why, 20)
 			continue
+		}
+		if c.name == tollApart4.name {
+			apart = x.done.at(99)
 		}
 		cells := []string{c.name, fmt.Sprint(c.hogs)}
 		for _, s := range []spread{x.late, x.done} {
@@ -257,7 +345,7 @@ func shareOrder(t *T) {
 	quiet()
 	var p99 []int64
 	for i, c := range []tollCase{tollBeside, tollWeight, tollBase} {
-		p99 = append(p99, t.toll(c, uint32(i+1), 2, 500).done.at(99))
+		p99 = append(p99, t.toll(c, uint32(i+1), 2, 500, 0).done.at(99))
 	}
 	if p99[2] >= p99[0]/2 || p99[2] >= p99[1]*5/4 {
 		t.Fatalf("99 of 100 requests answered within %d µs with nothing done, %d with weights, %d with homenode: want half of the first at most, and no more than 1.25 times the second", p99[0], p99[1], p99[2])

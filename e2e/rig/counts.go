@@ -144,6 +144,7 @@ var judges = map[string]func(*tally, counts) (string, error){
 	"containers.local":    judgeLocal,
 	"homenode.alert":      judgeAlert,
 	"share.table":         judgeShare,
+	"share.goal-table":    judgeShare,
 
 	"same.stored":          judgeSame,
 	"caches.lines-counted": judgeLines,

@@ -42,6 +42,7 @@ type options struct {
 	arms []int
 	// bottle makes the page of results of counts that were kept, and boots nothing.
 	bottle  bool
+	shared  bool
 	lines   bool // the same for counts of lines that caches take from each other
 	machine string
 }
@@ -84,9 +85,17 @@ func main() {
 		return nil
 	})
 	flag.BoolVar(&o.bottle, "bottle", false, "boot nothing: make the page of results from the files of counts that are named")
+	flag.BoolVar(&o.shared, "share", false, "boot nothing: make the page of sharing in virtual time from named files")
 	flag.BoolVar(&o.lines, "lines", false, "boot nothing: make the page of lines taken from other caches from the files of counts that are named")
 	flag.StringVar(&o.machine, "machine", "e2e/machines/xeon-8163.txt", "with -bottle: `file` of the latencies and bandwidths that times are modelled with")
 	flag.Parse()
+	if o.shared {
+		if err := sharePage(os.Stdout, flag.Args()); err != nil {
+			fmt.Fprintln(os.Stderr, "rig:", err)
+			os.Exit(2)
+		}
+		return
+	}
 	if o.lines {
 		if err := linesPage(os.Stdout, flag.Args()); err != nil {
 			fmt.Fprintln(os.Stderr, "rig:", err)
@@ -103,7 +112,7 @@ func main() {
 	}
 	var err error
 	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 || o.lanes < 0 || !slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel) {
-		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N] [-cache KIB,WAYS,LINE[,CPUS]] [-arms ARM,ARM]\n       rig -bottle [-machine FILE] COUNTS.csv ...\n       rig -lines COUNTS.csv ...")
+		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N] [-cache KIB,WAYS,LINE[,CPUS]] [-arms ARM,ARM]\n       rig -bottle [-machine FILE] COUNTS.csv ...\n       rig -lines COUNTS.csv ...\n       rig -share MEASURED.csv ...")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

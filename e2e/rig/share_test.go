@@ -51,8 +51,9 @@ func TestShareTable(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := os.ReadFile(filepath.Join(x.dir, "share-virtual.md"))
-	for _, want := range []string{"\n| alone | 0 | 63 | 63 | 65 | 344 | 346 | 368 | 0.00 | 0.0 | 0.0 |\n", "\n| nothing done | 6 | 7 (1 to 30) | 2 | 3 | 4 | 5 | 6 | 5.29 | 25.0 | 30.0 |\n",
-		"| 9 | nothing done | 6 | 30 | 2 | 3 | 4 | 5 | 6 | 5.29 | 25.0 | 30.0 |\n"} {
+	for _, want := range []string{"\n| alone | 0 | 63 | 63 | 65 | 344 | 346 | 368 | 0.00 | 0.0 | 0.0 |  |\n",
+		"\n| nothing done | 6 | 7 (1 to 30) | 2 | 3 | 4 | 5 | 6 | 5.29 | 25.0 | 30.0 |  |\n",
+		"| 9 | nothing done | 6 | 30 | 2 | 3 | 4 | 5 | 6 | 5.29 | 25.0 | 30.0 |  |\n"} {
 		if err != nil || strings.Count(string(text), want) != 1 {
 			t.Errorf("%v, not once %q in\n%s", err, want, text)
 		}
@@ -97,5 +98,45 @@ func TestMiddle(t *testing.T) {
 		if got := middle(slices.Clone(cells)); got != want {
 			t.Errorf("%q: %s, want %s", cells, got, want)
 		}
+	}
+}
+
+// TestShareApart: the page has the p99 of apart at the use that a case reached, and is made from the raw figures again.
+func TestShareApart(t *testing.T) {
+	rows := func(goal string) [][]string {
+		all := [][]string{
+			strings.Split("alone|0|1|1|1|1|1|300|0.00|0.0|0.0", "|"),
+			strings.Split("apart, 2 CPUs busy|2|1|1|1|1|1|1000|2.00|0.0|0.0", "|"),
+			strings.Split("apart, 4 CPUs busy|4|1|1|1|1|1|2000|4.00|0.0|0.0", "|"),
+		}
+		return append(all, strings.Split("goal|6|1|1|1|1|1|1900|"+goal+"|0.0|0.5", "|"))
+	}
+	all := []*sharing{{seed: 1, kernel: "7.3", rows: rows("3.00")}, {seed: 2, kernel: "7.3", rows: rows("1.00")}}
+	for cpus, want := range map[float64]float64{0: 300, 1: 650, 3: 1500, 4: 2000, 4.5: -1} {
+		if got := all[0].apartAt(cpus); got != want {
+			t.Errorf("apart with %v CPUs busy: %v, want %v", cpus, got, want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "share.csv")
+	if err := writeShare(file, all); err != nil {
+		t.Fatal(err)
+	}
+	var page strings.Builder
+	if err := sharePage(&page, []string{file}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"| 1 | goal | 6 | 1 | 1 | 1 | 1 | 1 | 1900 | 3.00 | 0.0 | 0.5 | 1500 |\n",
+		"| goal | 6 | 1 | 1 | 1 | 1 | 1 | 1900 | 2.00 (1.00 to 3.00) | 0.0 | 0.5 | 1075 (650 to 1500) |\n",
+	} {
+		if !strings.Contains(page.String(), want) {
+			t.Errorf("no %q in\n%s", want, page.String())
+		}
+	}
+	if err := os.WriteFile(file, []byte("seed,kernel\n1,7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := sharePage(&page, []string{file}); err == nil {
+		t.Error("a file with few cells makes a page")
 	}
 }

@@ -9,8 +9,16 @@ func init() {
 	Tests = append(Tests,
 		Test{Name: "share.bench", Shapes: []string{"n2"}, Limit: 90 * time.Second, Homenode: true, Bench: true},
 		Test{Name: "share.order", Shapes: []string{"virtual"}, Limit: 120 * time.Second, Homenode: true},
-		Test{Name: "share.virtual", Shapes: []string{"virtual"}, Limit: 200 * time.Second, Slow: true, Homenode: true},
+		Test{Name: "share.virtual", Shapes: []string{"virtual"}, Limit: 400 * time.Second, Slow: true, Homenode: true},
 		Test{Name: "share.step", Shapes: []string{"virtual"}, Limit: 200 * time.Second, Slow: true, Homenode: true},
 		Test{Name: "share.trigger", Shapes: []string{"virtual"}, Limit: 120 * time.Second, Slow: true, Homenode: true},
+		Test{
+			Name: "share.virtual-goal", Shapes: []string{"virtual"},
+			Limit: 400 * time.Second, Slow: true, Homenode: true,
+		},
+		Test{
+			Name: "share.goal-table", Shapes: []string{"virtual"},
+			OnHost: true, After: "share.virtual-goal", Slow: true, Homenode: true,
+		},
 		Test{Name: "share.table", Shapes: []string{"virtual"}, OnHost: true, After: "share.virtual", Slow: true, Homenode: true})
 }

@@ -6,7 +6,10 @@
 // kernels before 6.5 accept. The kernel checks a trigger every tenth of its window, so the wake-up comes 50 ms after
 // the waiting began at the earliest. Since Linux 6.5 such a window needs CAP_SYS_RESOURCE.
 //
-// The scan that follows decides as every other scan does; nothing is decided here. Until then the kernel's own
+// A second wake-up follows 200 ms later: the first scan has the use of the CPUs since the scan before, the second one
+// that since the load rose.
+//
+// The scans that follow decide as every other scan does; nothing is decided here. Until then the kernel's own
 // scheduler lets important work go first (cpu.idle, or sched_ext).
 //
 // Not in here: which cgroups have a trigger. That is Attention.Watched, the important work next to batch work.

@@ -23,9 +23,13 @@ import (
 // mostTriggers bounds the triggers that stand at a time: for each cgroup the kernel keeps a thread, psimon.
 const mostTriggers = 64
 
-// rest is the least time between two wake-ups: the window of a trigger. Each trigger fires once in its window at most,
-// but 64 of them fire at different times, and a workload that its own cpu.max holds back waits in each window.
+// rest is the least time between two triggers that count: the window of a trigger. Each fires once in its window at
+// most, but 64 of them fire at different times, and a workload that its own cpu.max holds back waits in each window.
 const rest = 500 * time.Millisecond
+
+// again is how long after a trigger the daemon is woken a second time. The first scan has the CPU use since the scan
+// before, mostly from before the load rose; the second one has the use since then alone.
+const again = 200 * time.Millisecond
 
 // kernel sets triggers and waits for them. A trigger is named by its file descriptor.
 type kernel interface {
@@ -43,7 +47,7 @@ type kernel interface {
 type Source struct {
 	kernel kernel
 	wake   chan struct{}
-	pause  func() // returns after rest, or when the source ends
+	pause  func(time.Duration) // returns then, or when the source ends
 
 	mu     sync.Mutex // guards the two fields below, while triggers are set and removed
 	daemon control.Standing
@@ -59,16 +63,16 @@ func New(ctx context.Context, cgroupRoot string) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	pause := func() {
+	pause := func(d time.Duration) {
 		select {
 		case <-ctx.Done():
-		case <-time.After(rest):
+		case <-time.After(d):
 		}
 	}
 	return newSource(ctx, k, pause), nil
 }
 
-func newSource(ctx context.Context, k kernel, pause func()) *Source {
+func newSource(ctx context.Context, k kernel, pause func(time.Duration)) *Source {
 	s := &Source{kernel: k, wake: make(chan struct{}, 1), pause: pause, on: map[string]int{}}
 	context.AfterFunc(ctx, k.stop)
 	go s.follow()
@@ -168,11 +172,17 @@ func (s *Source) follow() {
 		if len(fired) == 0 {
 			continue
 		}
-		select {
-		case s.wake <- struct{}{}:
-		default: // the daemon is being woken already
-		}
-		s.pause() // the kernel keeps what fires meanwhile
+		s.rouse()
+		s.pause(again)
+		s.rouse()
+		s.pause(rest - again) // the kernel keeps what fires meanwhile
+	}
+}
+
+func (s *Source) rouse() {
+	select {
+	case s.wake <- struct{}{}:
+	default: // the daemon is being woken already
 	}
 }
 

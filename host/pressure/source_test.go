@@ -94,9 +94,9 @@ func (t *told) Admit(context.Context, control.PlaceRequest) (workload.Placement,
 	return workload.Placement{}, errors.New("not asked here")
 }
 
-func begin(t *testing.T) (*Source, *fake, *told) { return beginWith(t, func() {}) }
+func begin(t *testing.T) (*Source, *fake, *told) { return beginWith(t, func(time.Duration) {}) }
 
-func beginWith(t *testing.T, pause func()) (*Source, *fake, *told) {
+func beginWith(t *testing.T, pause func(time.Duration)) (*Source, *fake, *told) {
 	f, d := newFake(), &told{}
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -179,35 +179,45 @@ func TestWake(t *testing.T) {
 	}
 }
 
-// TestOneWakeInAWindow: however many cgroups wait, and at different times, the daemon scans once in a window.
-func TestOneWakeInAWindow(t *testing.T) {
-	paused, goOn := make(chan bool), make(chan bool)
-	s, f, d := beginWith(t, func() {
-		paused <- true
+// TestWakesTwice: a trigger wakes the daemon at once and again a little later, for the use since the load rose. However
+// many cgroups wait, and at different times, that is all in a window.
+func TestWakesTwice(t *testing.T) {
+	paused, goOn := make(chan time.Duration), make(chan bool)
+	s, f, d := beginWith(t, func(d time.Duration) {
+		paused <- d
 		<-goOn
 	})
+	pause := func(want time.Duration) {
+		t.Helper()
+		select {
+		case d := <-paused:
+			if d != want {
+				t.Errorf("the pause after a wake-up is %v, want %v", d, want)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("no pause follows a wake-up")
+		}
+	}
 	watch(d, "/web", "/db")
 	s.Refresh(t.Context())
 	fired := func(file string) func() ([]int, []int) {
 		return func() ([]int, []int) { return []int{f.trigger(file)}, nil }
 	}
-	f.events <- fired("/web/cpu.pressure")
-	select {
-	case <-paused:
-	case <-time.After(10 * time.Second):
-		t.Fatal("no pause follows a wake-up")
+	for _, file := range []string{"/web/cpu.pressure", "/db/cpu.pressure"} {
+		f.events <- fired(file)
+		pause(again)
+		woken(t, s, true)
+		woken(t, s, false)
+		goOn <- true
+		pause(rest - again)
+		woken(t, s, true)
+		select {
+		case f.events <- fired("/db/cpu.pressure"): // the kernel keeps it
+			t.Fatal("the next trigger is taken in the pause")
+		default:
+		}
+		goOn <- true
 	}
-	woken(t, s, true)
-	select {
-	case f.events <- fired("/db/cpu.pressure"):
-		t.Fatal("the next trigger is taken in the pause")
-	default:
-	}
-	goOn <- true
-	f.events <- fired("/db/cpu.pressure") // the kernel has kept it
-	<-paused
-	woken(t, s, true)
-	goOn <- true
 }
 
 // TestClaimsDoNotWait: a scan waits for a Refresh that the kernel holds up for five seconds at most. Claims returns at

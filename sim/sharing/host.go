@@ -35,7 +35,8 @@ type work struct {
 	cpus   topology.CPUSet
 	max    float64 // CPUs; 0 for no limit
 	frozen bool
-	ran    []float64 // CPU seconds on each node since anybody looked
+	ran    []float64 // CPU seconds on each node since the last snapshot
+	lately []float64 // of them, those of the newest tick
 	total  float64
 }
 
@@ -49,7 +50,9 @@ type node struct {
 	want   float64 // CPUs that online work and what is no workload want in this tick
 	online float64 // CPUs busy in this tick, with what is no workload
 	batch  float64
-	busy   float64 // CPU seconds since anybody looked, all of it
+	busy   float64 // CPU seconds since the last snapshot, all of it
+	lately float64 // of them, those of the newest tick
+	taken  float64 // CPUs that online work took from batch work in this tick, because none was idle
 }
 
 // host is a machine.
@@ -57,6 +60,8 @@ type host struct {
 	top    *topology.Host
 	random *rand.Rand
 	now    time.Duration
+	looked time.Duration // when the last snapshot was taken
+	newest bool          // a snapshot covers the newest tick alone
 	nodes  []*node
 	all    []*work // rising by ID
 	active []*work // that run now
@@ -108,6 +113,7 @@ func (h *host) add(w *work) {
 	w.inode = h.inodes
 	w.cpus = h.top.Online
 	w.ran = make([]float64, len(h.nodes))
+	w.lately = make([]float64, len(h.nodes))
 	k, _ := slices.BinarySearchFunc(h.all, w.id, func(x *work, id workload.ID) int { return cmp.Compare(x.id, id) })
 	h.all = slices.Insert(h.all, k, w)
 }
@@ -128,12 +134,16 @@ func (w *work) holds() bool { return w.class == workload.Dedicated && w.cpus.Len
 func (h *host) step() {
 	at, dt := h.now.Seconds(), tick.Seconds()
 	h.active = h.active[:0]
+	for _, n := range h.nodes {
+		n.lately = 0
+	}
 	var taken topology.CPUSet
 	for _, w := range h.all {
 		if w.from > h.now || (w.until > 0 && w.until <= h.now) {
 			continue
 		}
 		h.active = append(h.active, w)
+		clear(w.lately)
 		w.drift = 0.78*w.drift + 0.63*h.random.NormFloat64() // forgets within two seconds
 		w.now = max(0, w.wants(at)+w.noise*w.drift)
 		if w.holds() {
@@ -151,7 +161,7 @@ func (h *host) step() {
 			for i, n := range h.nodes {
 				used := min(w.now*float64(w.cpus.Overlap(n.cpus))/float64(w.own), float64(w.cpus.Overlap(n.cpus)))
 				w.got(i, used*dt)
-				n.busy += used * dt
+				n.ran(used * dt)
 			}
 		default:
 			for i, part := range w.where(h) {
@@ -169,7 +179,8 @@ func (h *host) step() {
 		h.wanted += want[i] * dt
 		h.cut += (want[i] - served) * dt
 		h.alone += (want[i] - min(want[i], float64(n.pool)-system)) * dt
-		h.late += dt * max(0, min(served+system-n.online, served+system+n.batch-float64(n.pool)))
+		n.taken = max(0, min(served+system-n.online, served+system+n.batch-float64(n.pool)))
+		h.late += dt * n.taken
 		for _, w := range h.active {
 			if w.class != workload.Batch && !w.holds() && want[i] > 0 {
 				w.got(i, served/want[i]*w.now*w.where(h)[i]*dt)
@@ -178,7 +189,7 @@ func (h *host) step() {
 		n.batch = 0
 		n.want = want[i] + system
 		n.online = served + system
-		n.busy += n.online * dt
+		n.ran(n.online * dt)
 		free[i] = float64(n.pool) - n.online
 		if h.keeps != nil {
 			free[i] = min(free[i], float64(n.cpus.Minus(h.keeps[i]).Minus(taken).Len()))
@@ -207,8 +218,14 @@ func (w *work) where(h *host) []float64 {
 	return out
 }
 
+func (n *node) ran(seconds float64) {
+	n.busy += seconds
+	n.lately += seconds
+}
+
 func (w *work) got(node int, seconds float64) {
 	w.ran[node] += seconds
+	w.lately[node] += seconds
 	w.total += seconds
 }
 
@@ -259,7 +276,7 @@ func (h *host) batch(free []float64, taken topology.CPUSet) {
 				left[k] -= got
 				sets[i] = max(0, sets[i]-got)
 				n.batch += got
-				n.busy += got * tick.Seconds()
+				n.ran(got * tick.Seconds())
 				w.got(i, got*tick.Seconds())
 			}
 		}

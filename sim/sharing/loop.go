@@ -39,6 +39,9 @@ type homenode struct {
 	change func(*share.Settings)
 	// steered: the services of the host have goals.
 	steered bool
+	// early: the daemon has triggers on the CPU pressure of online work (host/pressure), and scans when one fires.
+	early  bool
+	newest []workload.MetricReading
 }
 
 func (p *homenode) begin(h *host, s *Scenario) {
@@ -73,9 +76,26 @@ func (p *homenode) begin(h *host, s *Scenario) {
 }
 
 func (p *homenode) tick() {
-	if p.h.now%period == 0 {
+	if p.early && p.h.waits() {
+		p.h.newest = true
+	}
+	if p.h.now%period == 0 || p.h.newest {
 		p.scan()
 	}
+	p.h.newest = false
+}
+
+// waits reports whether a trigger fires in this tick: on some node online work took at least one CPU from batch
+// work, because none was idle. The kernel fires a trigger 50 ms after the waiting began at the soonest, and once in
+// 500 ms at most. The daemon scans then, and again soon (daemon.again), so that the second scan has the use since
+// the waiting began alone. Both are within a tick: here they are one scan of the newest tick, at its end.
+func (h *host) waits() bool {
+	for _, n := range h.nodes {
+		if n.taken >= 1 {
+			return true
+		}
+	}
+	return false
 }
 
 func (p *homenode) counted() int { return p.writes }
@@ -93,7 +113,10 @@ func (p *homenode) scan() {
 	p.turn(control.Input{Begun: &control.Begun{Number: p.scans}})
 	snapshot := p.h.snapshot()
 	if p.steered {
-		snapshot.Metrics = p.metrics()
+		if p.h.now%period == 0 { // an early scan reads no metric
+			p.newest = p.metrics()
+		}
+		snapshot.Metrics = p.newest
 	}
 	p.turn(control.Input{Scan: &control.Scan{Number: p.scans, Began: epoch.Add(p.h.now), Snapshot: snapshot}})
 }
@@ -101,34 +124,47 @@ func (p *homenode) scan() {
 // snapshot is what an observer sees; it begins the next window.
 func (h *host) snapshot() workload.Snapshot {
 	s := workload.Snapshot{Host: h.top}
+	long := h.now - h.looked
+	if h.newest {
+		long = tick
+	}
+	h.looked = h.now
 	for _, w := range h.active {
-		window := min(period, h.now-w.from)
+		window := min(long, h.now-w.from)
 		o := workload.Observation{ID: w.id, Name: string(w.id), Kind: workload.InCgroup, Cgroup: string(w.id), CgroupID: w.inode, Threads: 1 + int(w.now),
 			Processes: []workload.Process{{PID: 100 + int(w.inode), Start: 1000 + w.inode}}, Window: window, CPUTime: time.Duration(w.total * float64(time.Second)),
 			RanOnFrom: workload.PerThread, CPUs: w.cpus, Mems: h.top.AllowedMems}
 		sum := 0.0
-		for _, x := range w.ran {
+		ran := w.ran
+		if h.newest {
+			ran = w.lately
+		}
+		for _, x := range ran {
 			sum += x
 		}
 		if window > 0 {
 			o.CPUUse = sum / window.Seconds()
 		}
-		for i := range w.ran {
+		for i := range ran {
 			id := h.top.Nodes[i].ID
-			if sum > 0 && w.ran[i] > 0 {
-				o.RanOn = append(o.RanOn, workload.NodeShare{Node: id, Share: w.ran[i] / sum})
+			if sum > 0 && ran[i] > 0 {
+				o.RanOn = append(o.RanOn, workload.NodeShare{Node: id, Share: ran[i] / sum})
 			}
 			if kib := topology.KiB(w.on[i] * (1 << 20)); kib > 0 {
 				o.Memory = append(o.Memory, workload.NodeMemory{Node: id, KiB: kib})
 			}
-			w.ran[i] = 0
 		}
+		clear(w.ran)
 		o.Anon = o.Memory
 		s.Observations = append(s.Observations, o)
 	}
 	for i, n := range h.nodes {
+		busy := n.busy
+		if h.newest {
+			busy = n.lately
+		}
 		if h.now > 0 {
-			s.Nodes = append(s.Nodes, workload.NodeUse{Node: h.top.Nodes[i].ID, CPUUse: n.busy / period.Seconds(), Bandwidth: topology.None})
+			s.Nodes = append(s.Nodes, workload.NodeUse{Node: h.top.Nodes[i].ID, CPUUse: busy / long.Seconds(), Bandwidth: topology.None})
 		}
 		n.busy = 0
 	}

@@ -31,7 +31,7 @@ func TestTraceGoals(t *testing.T) {
 	if err != nil {
 		t.Skip("TRACE is not set")
 	}
-	p := &homenode{steered: true}
+	p := &homenode{steered: true, early: true}
 	if _, err := runGoals(&GoalScenarios()[k], traced{p, t}, 1); err != nil {
 		t.Error(err)
 	}

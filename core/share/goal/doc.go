@@ -16,6 +16,9 @@
 //   - The use after a missed goal is a ceiling. It is raised when the least slack over a whole hold,
 //     with every burst of load in it, leaves more than the margin. The hold is a minute, and doubles
 //     up to 16 minutes while a raise is followed by a miss, so that nothing swings.
+//   - Use and ceiling belong to a level of online load, a tenth of the pool: at a high load less use holds than at a
+//     low one, and a spike must not bring down the use between spikes. A miss lowers the ceilings of all higher
+//     levels, too.
 //   - Where the ceiling holds the use down, one other resource of batch work is limited for a while
 //     to find out which one hurts, as in PARTIES (Chen, Delimitrou and Martinez, ASPLOS 2019). A
 //     limit that brings slack stays; another one is removed and not tried again for an hour.

@@ -67,10 +67,13 @@ type State struct {
 	Low     float64       `json:"low,omitempty"`     // least slack since LowFrom
 	LowFrom time.Time     `json:"low_from,omitzero"`
 	Held    float64       `json:"held,omitempty"` // newest use at which all goals held
-	Goals   []Past        `json:"goals,omitempty"`
-	Hours   map[int]int   `json:"hours,omitempty"` // hour of the week → use at which the goals held, percent
-	Hour    int           `json:"hour"`
-	Trial   Trial         `json:"trial,omitzero"`
+	// Level is the current level of online load. Levels has the memory of each; empty before the first scan.
+	Level  int         `json:"level,omitempty"`
+	Levels []Level     `json:"levels,omitempty"`
+	Goals  []Past      `json:"goals,omitempty"`
+	Hours  map[int]int `json:"hours,omitempty"` // hour of the week → use at which the goals held, percent
+	Hour   int         `json:"hour"`
+	Trial  Trial       `json:"trial,omitzero"`
 	// Limits has the percentage of each limited resource that is left to batch work.
 	Limits  map[Resource]int       `json:"limits,omitempty"`
 	Cleared map[Resource]time.Time `json:"cleared,omitempty"` // when a limit was found to bring nothing
@@ -172,6 +175,8 @@ func Decide(in Input, was State) (Outcome, State) {
 		}
 	}
 	s.heedClock(&in)
+	moved := s.enter(&in, &out)
+	entered := s.Use
 	switch {
 	case begins && out.Worst >= 0: // batch work had more CPUs until now: its slack is no evidence
 		out.Next = words.Because(words.GoalBegins, s.Use)
@@ -184,6 +189,9 @@ func Decide(in Input, was State) (Outcome, State) {
 			s.Use, out.Fell = in.Target, true
 			out.Next = words.Because(words.GoalFellBack, unreadable(out.Goals), s.Use)
 		}
+	}
+	if !moved.None() && s.Use == entered {
+		out.Next = moved
 	}
 	s.remember(&in, &out)
 	out.Use, out.Limits = s.Use, s.Limits
@@ -217,6 +225,7 @@ func (s *State) fallBack(in *Input, out *Outcome) words.Reason {
 // copied returns a copy that shares no memory with s.
 func (s State) copied() State {
 	s.Goals = slices.Clone(s.Goals)
+	s.Levels = slices.Clone(s.Levels)
 	s.Hours = maps.Clone(s.Hours)
 	s.Limits = maps.Clone(s.Limits)
 	s.Cleared = maps.Clone(s.Cleared)

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/homenode/homenode/core/share/goal"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -246,6 +247,88 @@ func TestTriesOneResource(t *testing.T) {
 		if most > 2 || most > 1 && hurts == "" { // what stays, and one that is tried
 			t.Errorf("%d at once", most)
 		}
+	}
+}
+
+// TestSpikesKeepTheUseBetween: a spike of online load, in which little batch work is possible, does not bring down
+// what holds between spikes. Without a level of load of its own each spike lowered the ceiling of all.
+func TestSpikesKeepTheUseBetween(t *testing.T) {
+	h := newHost()
+	between, spike := 0.0, 0.0
+	said := false
+	for i := range 1800 { // an hour; 4 s of every 2 minutes
+		h.online = 20
+		if i%60 >= 58 {
+			h.online = 65
+		}
+		value := knee(h.input().Busy / 100)
+		if h.online > 20 {
+			value = knee(h.input().Busy/100 + 0.16) // 0.70 holds
+		}
+		h.read(0, wobble(value, i))
+		h.scan()
+		if i > 900 && h.online == 20 {
+			between += h.state.Use / 870
+		}
+		if h.online > 20 {
+			spike = h.state.Use
+		}
+		said = said || h.out.Next.Code == words.GoalLevel
+	}
+	if !said {
+		t.Error("no reason says that the load has another level")
+	}
+	if between < 0.78 {
+		t.Errorf("use %.3f between spikes; 0.86 holds there", between)
+	}
+	if spike >= between {
+		t.Errorf("use %.3f in a spike, %.3f between: the spike is not known", spike, between)
+	}
+}
+
+// TestMissBetweenSpikesCounts: where the load goes up again and again within the window of the metric, a miss of the
+// time between must not be taken for one of the spikes for ever.
+func TestMissBetweenSpikesCounts(t *testing.T) {
+	h := newHost()
+	h.settle(300, func(float64) float64 { return 0.5 })
+	h.goals[0].Window = 30 * time.Second
+	low, most := h.state.Use, 0.0
+	for i := range 900 { // half an hour
+		h.online = 20
+		if i%5 == 4 {
+			h.online = 65
+		}
+		value := 1.0
+		if low > 0.60 { // more than 60 % does not hold at the low load
+			value = 2.4
+		}
+		h.read(0, wobble(value, i))
+		h.goals[0].Window = 30 * time.Second
+		h.scan()
+		if h.online == 20 {
+			low = h.state.Use
+		}
+		if i > 450 {
+			most = max(most, low)
+		}
+	}
+	if most > 0.62 {
+		t.Errorf("the use rises to %.3f again and again; 0.60 holds", most)
+	}
+}
+
+// TestHigherLoadNeverGetsMore: no level of load has a higher ceiling than a lower one that was missed after it.
+func TestHigherLoadNeverGetsMore(t *testing.T) {
+	h := newHost()
+	h.online = 50
+	h.settle(600, func(float64) float64 { return 0.5 }) // much holds at half load
+	h.online = 20
+	h.settle(600, func(use float64) float64 { return knee(use + 0.2) })
+	low := h.state.Ceiling
+	h.online = 50
+	h.read(0, 1)
+	if out := h.scan(); low == 0 || out.Use > low+1e-9 {
+		t.Errorf("use %.3f at half load; %.3f is the most at a fifth: %s", out.Use, low, out.Next)
 	}
 }
 

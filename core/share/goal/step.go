@@ -1,6 +1,7 @@
 package goal
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/homenode/homenode/core/words"
@@ -67,7 +68,7 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 	s.Well = 0
 	s.endTrial()
 	now := min(s.Use, max(in.busy(), s.floor(in)))
-	if s.Misses > 0 && m.falling() {
+	if s.Misses > 0 && m.falling() && in.At.Sub(s.Changed) < v.Window {
 		return words.Because(words.GoalFalls)
 	}
 	if s.Misses == 0 {
@@ -77,6 +78,7 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 		s.Hold, s.Missed = max(s.Hold, leastHold), in.At
 	}
 	s.Misses++
+	ceiling := cmp.Or(s.Ceiling, s.Use)
 	batch := in.Batch / max(in.Pool, 1)
 	var use float64
 	switch s.Misses {
@@ -88,6 +90,11 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 		s.Ceiling = max(leastUse, s.Ceiling-backStep)
 	default:
 		use = s.floor(in)
+	}
+	if s.blame(in, v) { // the miss is of a higher load, which is over
+		s.Ceiling = ceiling
+	} else {
+		s.cap()
 	}
 	before := s.Use
 	s.set(in, min(use, s.Use))
@@ -142,7 +149,7 @@ func (s *State) raise(in *Input, m *Past) words.Reason {
 	if wait := s.Hold - in.At.Sub(s.LowFrom); wait > 0 {
 		return words.Because(words.GoalCeiling, s.Ceiling, wait)
 	}
-	spare := s.Low - m.margin()
+	spare := s.Low - m.margin()/3 // the least of a hold has the noise in it already
 	if spare < 0 {
 		s.Low, s.LowFrom = 1, in.At
 		return words.Because(words.GoalCeiling, s.Ceiling, s.Hold)
