@@ -25,7 +25,8 @@ func (f *fake) addSlow(h *topology.Host) {
 	}
 	far[f.nodes] = 10
 	h.Distances = append(h.Distances, far)
-	h.Nodes = append(h.Nodes, topology.Node{ID: id, Kind: topology.Special, Type: topology.TypeCXL, Memory: f.slow, Free: f.slow})
+	slow := topology.Node{ID: id, Kind: topology.Special, Type: topology.TypeCXL, Memory: f.slow, Free: f.slow}
+	h.Nodes = append(h.Nodes, slow)
 	h.AllowedMems.Add(id)
 	h.HMATBandwidth = f.bandwidth
 	h.Tiering = topology.Tiering{
@@ -135,8 +136,9 @@ func TestFastTierReports(t *testing.T) {
 func TestNoEvidence(t *testing.T) {
 	f, web, _ := tiered(t, "web", 0, keep)
 	f.scan(8)
-	if n := len(f.applies(plan.ReclaimMemory)) + len(f.applies(plan.MovePages)); n > 0 || f.get(plan.MemoryLow, "/web") != "0" {
-		t.Errorf("%d steps, memory.low %s", n, f.get(plan.MemoryLow, "/web"))
+	n, low := len(f.applies(plan.ReclaimMemory))+len(f.applies(plan.MovePages)), f.get(plan.MemoryLow, "/web")
+	if n > 0 || low != "0" {
+		t.Errorf("%d steps, memory.low %s", n, low)
 	}
 	if d := f.decision(web); !wordstest.Has(d.Reasons, words.Reason{Code: words.FastNoUse}) {
 		t.Errorf("explain has %v", d.Reasons)
@@ -165,7 +167,8 @@ func TestFastTierWithin(t *testing.T) {
 	f, _, _ := tiered(t, "system.slice/web", 2*gib, keep)
 	before := f.all()
 	f.scan(10)
-	if a, b := f.get(plan.MemoryLow, "/system.slice"), f.get(plan.MemoryLow, "/system.slice/web"); a != "2415919104" || b != a {
+	a, b := f.get(plan.MemoryLow, "/system.slice"), f.get(plan.MemoryLow, "/system.slice/web")
+	if a != "2415919104" || b != a {
 		t.Errorf("memory.low is %s above %s", a, b)
 	}
 	f.start(func(s *Settings) { s.Tiers.Mode = TiersOff })
@@ -218,5 +221,24 @@ func TestToAndFro(t *testing.T) {
 	first, then := moves(30), moves(90)
 	if first < 2 || then > 4 {
 		t.Errorf("%d moves in the first minute, %d in the next three", first, then)
+	}
+}
+
+// TestFastTierRestarts: a daemon that starts has no evidence yet, and keeps the protection that an earlier one gave.
+func TestFastTierRestarts(t *testing.T) {
+	f, web, _ := tiered(t, "system.slice/web", 2*gib, keep)
+	f.scan(10)
+	f.works[web].obs.Used = 0
+	f.start()
+	for range 4 {
+		f.scan(1)
+		for _, path := range []string{"/system.slice", string(web)} {
+			if got := f.get(plan.MemoryLow, path); got != "2415919104" {
+				t.Fatalf("memory.low of %s is %s", path, got)
+			}
+		}
+	}
+	if n := len(f.applies(plan.SetCgroup)); n > 2 {
+		t.Errorf("%d settings, want 2 of the earlier daemon", n)
 	}
 }

@@ -47,7 +47,10 @@ func tiersShare(t *T) {
 		o := daemonOptions{mode: "enforce", extra: tierRules + "tiers: {mode: place, protect: " + protect + "}\n"}
 		d := t.startDaemon(o)
 		file := "memory." + protect
-		t.awaitFile(web.group, file, "")
+		t.Until(90*time.Second, "the web has "+file, func() (bool, string) {
+			got := strings.TrimSpace(readText(web.group.file(file)))
+			return got != "0" && got != "", got
+		})
 		t.inDRAM(web, job, "settling with "+file)
 		on := t.inDRAM(web, job, "homenode with "+file)
 		rows = append(rows, fmt.Sprintf("homenode with %s %.1f %%", file, 100*on))

@@ -41,6 +41,7 @@ func addUse(o, p *workload.Observation) {
 	o.Threads += p.Threads
 	o.CPUTime += p.CPUTime
 	o.Bandwidth += p.Bandwidth
+	o.Used += p.Used
 	o.Accesses = accessesOf(o.Accesses, p.Accesses, o.CPUUse, p.CPUUse)
 	o.CPUUse += p.CPUUse
 	if p.Waited > o.Waited || o.WaitedFrom == "" {

@@ -265,9 +265,6 @@ func (t *turn) findWork() {
 func (t *turn) protect() {
 	sums := map[string]topology.KiB{}
 	for _, x := range t.work {
-		if x.use.KiB == 0 {
-			continue
-		}
 		x.wish = t.wish(x)
 		nodes := t.of(x.home.Home)
 		left := x.wish
@@ -283,7 +280,7 @@ func (t *turn) protect() {
 		for at := path.Dir(x.cgroup); at != "/" && at != "."; at = path.Dir(at) {
 			sums[at] += x.low
 		}
-		if t.ready(x.cgroup) {
+		if x.use.KiB > 0 && t.ready(x.cgroup) {
 			why := words.Because(words.FastProtected, string(t.kind), x.low, x.use.KiB)
 			t.out.Settings = append(t.out.Settings, t.File(&x.Observation, x.cgroup, t.kind, bytesOf(x.low), why))
 		} else {
@@ -308,18 +305,24 @@ func (t *turn) sets(x *important) bool {
 // bytesOf is memory as the files of a cgroup have it.
 func bytesOf(kib topology.KiB) string { return strconv.FormatInt(int64(kib)<<10, 10) }
 
-// wish returns the protection that a workload wants, in large steps: what it has stays while it is about right.
+// wish returns the protection that a workload wants, in large steps. Present protection stays while it is about right,
+// and while there is no evidence: a daemon that starts has read none yet.
 func (t *turn) wish(x *important) topology.KiB {
+	now := topology.KiB(0)
+	e := t.Applied(t.kind, x.cgroup, concern.Inode(x.Observation.CgroupID))
+	if e != nil {
+		n, err := strconv.ParseInt(e.New, 10, 64)
+		if err == nil {
+			now = topology.KiB(n >> 10)
+		}
+	}
+	if x.use.KiB == 0 {
+		return now
+	}
 	want := x.use.KiB + max(x.use.KiB/aside, step/2)
 	want = (want + step - 1) / step * step
-	e := t.Applied(t.kind, x.cgroup, concern.Inode(x.Observation.CgroupID))
-	if e == nil {
-		return want
-	}
-	n, err := strconv.ParseInt(e.New, 10, 64)
-	now := topology.KiB(n >> 10)
 	near := now >= x.use.KiB+x.use.KiB/aside/2 && now <= want+want/4
-	if err == nil && near {
+	if near {
 		return now
 	}
 	return want
