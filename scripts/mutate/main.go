@@ -5,7 +5,7 @@
 // Most mutants are compiled together (see together.go). What is changed reaches the
 // compiler by an overlay: nothing in the tree is written. A run is repeated with the seed it printed, as long as the
 // files are the same. Some mutants are no different from the original (x < y for x <= y where equality changes
-// nothing); they survive rightly. With -by ./core/control the tests of that package run on each survivor, too.
+// nothing); they survive rightly. With -by ./core/control its tests run on each survivor, too.
 package main
 
 import (
