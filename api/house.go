@@ -88,7 +88,7 @@ type HouseNode struct {
 	Workloads int             `json:"workloads"`         // workloads that have their home here, or a part of it
 	Dedicated string          `json:"dedicated"`         // its CPUs that dedicated work holds, in list format
 	Partition string          `json:"partition"`         // its CPUs kept for dedicated work, in list format
-	More      []string        `json:"more,omitempty"`    // other figures, such as "3.1 GiB of page cache and slab can be reclaimed"
+	More      []string        `json:"more,omitempty"`    // other figures of the node, a sentence each
 	Wrong     []string        `json:"wrong,omitempty"`   // what balancing finds wrong here, a sentence each
 	Sharing   *HouseSharing   `json:"sharing,omitempty"` // what batch work has of it; absent while sharing is off
 }

@@ -46,7 +46,7 @@ const (
 	leastLink = 1
 
 	// BusyTraffic is the memory traffic of a busy CPU, MiB/s, where no counter
-	// tells: it puts a host two thirds busy at some 15 % of its bandwidth (Kanev et
+	// measures it. It puts a host two thirds busy at some 15 % of its bandwidth (Kanev et
 	// al., "Profiling a warehouse-scale computer", ISCA 2015).
 	BusyTraffic = 1024
 

@@ -252,7 +252,7 @@ func (s *search) whyCaches(p *plan.Placement) []words.Reason {
 	return nil
 }
 
-// edge is what most speaks for the best candidate against the next.
+// edge is the strongest reason for the best candidate against the next.
 func (s *search) edge() words.Reason {
 	best, next := &s.top[0], (*candidate)(nil)
 	for k := 1; k < len(s.top) && next == nil; k++ {
@@ -470,7 +470,7 @@ func (s *search) refuseStarving(p *plan.Placement, id workload.ID) plan.Decision
 		Reasons: words.Reasons(words.Because(words.StarvesBatch, id), words.Because(words.OneCPUMore, lack.Nodes))}
 }
 
-// candidates lists what was weighed, best first.
+// candidates lists the weighed homes, best first.
 func (s *search) candidates() []plan.Candidate {
 	out := make([]plan.Candidate, len(s.top))
 	for k := range s.top {

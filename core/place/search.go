@@ -294,7 +294,7 @@ func (s *search) neighbours(set []int) {
 		for _, t := range s.l.order(i)[1:min(len(s.l.nodes), 1+2*beamWidth)] {
 			j := int(t)
 			if exact && room-s.room[i]+s.room[j] < s.w.vcpus {
-				continue // the set has no CPUs for all of it
+				continue // the set has too few CPUs
 			}
 			if !s.inSet[j] && s.part[j] > 0 {
 				s.inSet[j] = true

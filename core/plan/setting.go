@@ -68,10 +68,19 @@ var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", C
 
 // CgroupFileNeeds is the kernel that has each of CgroupFiles: its version, or its configuration.
 var CgroupFileNeeds = map[SettingKind]string{
-	CgroupIdle: "Linux 5.15", CgroupWeight: "CONFIG_FAIR_GROUP_SCHED", CgroupMax: "CONFIG_CFS_BANDWIDTH", CgroupFreeze: "Linux 5.2",
-	CgroupBurst: "Linux 5.14 with CONFIG_CFS_BANDWIDTH", MemoryLow: "CONFIG_MEMCG", MemoryMin: "CONFIG_MEMCG", MemoryHigh: "CONFIG_MEMCG", SwapMax: "CONFIG_SWAP",
-	IOWeight: "CONFIG_BLK_CGROUP_IOCOST, or BFQ as the scheduler of the devices", IOMax: "CONFIG_BLK_DEV_THROTTLING",
-	CgroupPartition: "CONFIG_CPUSETS", CgroupExclusive: "Linux 6.7",
+	CgroupIdle:      "Linux 5.15",
+	CgroupWeight:    "CONFIG_FAIR_GROUP_SCHED",
+	CgroupMax:       "CONFIG_CFS_BANDWIDTH",
+	CgroupFreeze:    "Linux 5.2",
+	CgroupBurst:     "Linux 5.14 with CONFIG_CFS_BANDWIDTH",
+	MemoryLow:       "CONFIG_MEMCG",
+	MemoryMin:       "CONFIG_MEMCG",
+	MemoryHigh:      "CONFIG_MEMCG",
+	SwapMax:         "CONFIG_SWAP",
+	IOWeight:        "CONFIG_BLK_CGROUP_IOCOST, or BFQ as the scheduler of the devices",
+	IOMax:           "CONFIG_BLK_DEV_THROTTLING",
+	CgroupPartition: "CONFIG_CPUSETS",
+	CgroupExclusive: "Linux 6.7",
 }
 
 // IsPartition reports whether a setting is of the partition that a cgroup is (concern/isolate).

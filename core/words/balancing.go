@@ -4,8 +4,8 @@ package words
 var (
 	BalanceOff      = says("balance-off", "Balancing is turned off (balance.enabled).")
 	BalanceLearning = says("balance-learning", "Balancing needs {for} of samples and has {} so far.")
-	Balanced        = says("balanced", "Balanced. CPU demand is {.1f} of {} on node {} (busiest) and {.1f} of {} on node {}. Peak memory bandwidth in use is {%}.")
-	BalancedOne     = says("balanced-one", "Balanced. CPU demand is {.1f} of {} on node {}. Peak memory bandwidth in use is {%}.")
+	Balanced        = says("balanced", "Balanced. CPU demand is {.1f} of {} on node {} (busiest) and {.1f} of {} on node {}. Peak memory bandwidth is {%}.")
+	BalancedOne     = says("balanced-one", "Balanced. CPU demand is {.1f} of {} on node {}. Peak memory bandwidth is {%}.")
 	NoSharedCPUs    = says("no-shared-cpus", "No node has CPUs for shared workloads.")
 	NothingHelps    = says("nothing-helps", "{} No change of homes would help ({} considered).")
 	BestRejected    = says("best-rejected", "{} The best of {n change} considered, {}, is rejected: {}")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// format puts values in the place of what is in braces, in order:
+// format puts values in the place of braces, in order:
 //
 //	{}                text, whole number or part
 //	{.2f}             number with so many decimals; {.4g} with so many digits
@@ -188,7 +188,7 @@ func join(a any, between, last string) string {
 	return b.String()
 }
 
-// plain is a value as it comes back from JSON: string, int64, float64, bool, Reason or
+// plain returns a value as it comes back from JSON: string, int64, float64, bool, Reason or
 // a list of these.
 func plain(a any) any {
 	switch a := a.(type) {

@@ -41,10 +41,11 @@ var (
 	BestNear       = says("best-near", "it is nearer to {and} than node {}")
 	BestMove       = says("best-move", "{%} of the workload's memory is already there; node {} has {%}")
 	BestDevices    = says("best-devices", "node {} has devices and is kept for workloads that need them")
-	BestBalance    = says("best-balance", "it has the lower load, {.1f} shared vCPUs on {n core}; node {} has {.1f} on {}")
-	BestSpread     = says("best-spread", "it has more room, {n free CPU}, and the policy is to spread")
-	BestFit        = says("best-fit", "it is the tightest fit ({n free CPU}, {size} free), which keeps larger gaps free on other nodes")
-	BestScore      = says("best-score", "its score is {.3f}; node {} has {.3f}")
+	BestBalance    = says("best-balance",
+		"it has the lower load, {.1f} shared vCPUs on {n core}; node {} has {.1f} on {}")
+	BestSpread = says("best-spread", "it has more room, {n free CPU}, and the policy is to spread")
+	BestFit    = says("best-fit", "it is the tightest fit ({n free CPU}, {size} free), which keeps larger gaps free on other nodes")
+	BestScore  = says("best-score", "its score is {.3f}; node {} has {.3f}")
 
 	SplitOrdered  = says("split-ordered", "The order asks for {n node}.")
 	SplitTooLarge = says("split-too-large", "No node of this host can ever hold {}, so it is split.")

@@ -71,7 +71,7 @@ type stringer struct{}
 
 func (stringer) String() string { return "0-3,8" }
 
-// What was read back makes the same sentence, and the same JSON.
+// A reason that was read back makes the same sentence, and the same JSON.
 func TestJSON(t *testing.T) {
 	type id string
 	type kib int64
@@ -111,7 +111,7 @@ func TestOtherVersions(t *testing.T) {
 	for text, want := range map[string]string{
 		`"A sentence."`: "A sentence.", `""`: "", `null`: "",
 		`{"code":"from-tomorrow","text":"As it will be.","args":[1,"x",{"code":"also","args":[]}]}`: "As it will be.",
-		// Fewer values than the sentence takes now: the recorded sentence, also where a part of it lacks them.
+		// Fewer values than the sentence takes now: the recorded sentence, also where a part lacks them.
 		`{"code":"home-kept","text":"As it was.","args":[]}`:                                           "As it was.",
 		`{"code":"home-kept","args":[]}`:                                                               "Its home is ? and still has room for it.",
 		`{"code":"best-node","text":"As it was.","args":[2,8,{"code":"best-balance","args":[0.5,2]}]}`: "As it was.",

@@ -4,9 +4,8 @@
 //
 // Most mutants are compiled together (see together.go). What is changed reaches the
 // compiler by an overlay: nothing in the tree is written. A run is repeated with the seed it printed, as long as the
-// files are the same. What a package alone does not hold in place may be held by the tests of one that uses it:
-// -by ./core/control tries them on each survivor. Some mutants are no different from the original (x < y for x <= y where equality changes
-// nothing); they survive rightly.
+// files are the same. Some mutants are no different from the original (x < y for x <= y where equality changes
+// nothing); they survive rightly. With -by ./core/control its tests run on each survivor, too.
 package main
 
 import (
@@ -107,7 +106,9 @@ func (r *run) all(pkg, files, at string) error {
 
 // testsOf has the tests of a package run from now on.
 func (r *run) testsOf(list *listed) {
-	r.dir, r.flags, r.slow = list.Dir, nil, ""
+	r.dir = list.Dir
+	r.flags = nil
+	r.slow = ""
 	// A failing property test shrinks its case and keeps it in testdata: here
 	// it is to fail, and no more.
 	for _, path := range append(list.TestImports, list.XTestImports...) {

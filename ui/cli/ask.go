@@ -101,7 +101,9 @@ func connectJournal(c *cobra.Command, e *Env, mayBeEmpty bool) (api.Backend, fun
 			break
 		}
 		done()
-		return nil, nil, Nof("no journal in %s: name the folder that the daemon writes, state_dir in its configuration (%s by default)", state.Value, e.DefaultState)
+		const missing = "no journal in %s: name the folder that the daemon writes, state_dir in its configuration " +
+			"(%s by default)"
+		return nil, nil, Nof(missing, state.Value, e.DefaultState)
 	}
 	return b, done, nil
 }

@@ -147,7 +147,8 @@ func nodesOf(s *api.Status) []api.HouseNode {
 		n := &s.Nodes[i]
 		cpus, _ := topology.ParseCPUSet(n.CPUs)
 		x := api.HouseNode{ID: n.ID, BookedKiB: int64(rounded(float64(n.BookedKiB), 3)), VCPUs: rounded(n.VCPUs, 3), CPUUse: roughly(n.CPUUse), Workloads: lives[n.ID],
-			Dedicated: dedicated[n.ID].Intersect(cpus).String(), Partition: kept.Intersect(cpus).String(), More: figures.Sentences(figures.Nodes, n)}
+			Dedicated: dedicated[n.ID].Intersect(cpus).String(), Partition: kept.Intersect(cpus).String()}
+		x.More = figures.Sentences(figures.Nodes, n)
 		if used, known := n.UsedKiB(); known {
 			used = int64(rounded(float64(used), 3))
 			x.UsedKiB = &used

@@ -22,7 +22,7 @@ type asked struct {
 	looks   uint64
 	verify  []plan.Entry
 	decided int
-	back    []string // paths of what was restored
+	back    []string // paths of restored entries
 }
 
 func (a *asked) Name() string            { return a.name }
@@ -36,7 +36,7 @@ func (a *asked) Looked(_ *concern.Scene, r *work.Result) bool         { return a
 func (a *asked) Verify(*concern.Scene) []plan.Entry                   { return a.verify }
 func (a *asked) Restored(_ *concern.Scene, e *plan.Entry)             { a.back = append(a.back, e.Path) }
 
-// effects is what was done, and empties it: kind, workload and the paths of entries.
+// effects returns and forgets the effects so far: kind, workload and the paths of entries.
 func (l *loop) effects() string {
 	var out []string
 	for _, e := range l.done {
@@ -58,7 +58,7 @@ func now(id, to string) concern.Desire {
 	return d
 }
 
-// TestBetweenScans: what is due now begins at once, but not for work that is held, being restored or busy.
+// TestBetweenScans: a due step begins at once, but not for a workload that is held, being restored or busy.
 func TestBetweenScans(t *testing.T) {
 	settings := []concern.Desire{
 		now("/a", "50"), desire("/later", "50"), now("/stands", "50"), now("/held", "50"), now("/busy", "50"), now("/undone", "50"), now("/a", "60"),
@@ -89,8 +89,8 @@ func TestBetweenScans(t *testing.T) {
 	}
 }
 
-// TestRestoreWaits: what is busy, being restored, or in use under another name is restored later, and what one
-// concern had restored lately does not put off another.
+// TestRestoreWaits: an entry that is busy, being restored, or in use under another name is restored later. A recent
+// restore of one concern does not put off another.
 func TestRestoreWaits(t *testing.T) {
 	entries := []plan.Entry{
 		entry(1, plan.CgroupWeight, "/a", "50"), entry(2, plan.CgroupWeight, "/busy", "50"), entry(3, plan.CgroupWeight, "/undone", "50"),
@@ -226,7 +226,7 @@ func TestStepsOfConcerns(t *testing.T) {
 	}
 }
 
-// TestConcernsAreAsked: a concern is asked again where it says so, and is told of restored entries and its effects.
+// TestConcernsAreAsked: a concern is asked again after Ended returned true, and hears of restored entries and its effects.
 func TestConcernsAreAsked(t *testing.T) {
 	one, two := &asked{name: "one", ends: true, looks: 7}, &asked{name: "two", looks: 8}
 	df, l := newDiffer(true, one, entry(1, plan.CgroupIdle, "/a", "1"), entry(2, plan.CgroupIdle, "/b", "1"))

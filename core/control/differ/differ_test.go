@@ -11,7 +11,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// loop is a control with one plan that notes what is asked of it.
+// loop is a control with one plan that records all requests.
 type loop struct {
 	work.Loop
 	plan plan.Plan

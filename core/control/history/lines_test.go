@@ -48,7 +48,7 @@ func TestOnce(t *testing.T) {
 	once("b", "odd", "")
 }
 
-// TestForget: what was said of workloads that are gone is forgotten, and of CPUs that are no longer taken.
+// TestForget: lines about workloads that are gone are forgotten, and those about CPUs that are free again.
 func TestForget(t *testing.T) {
 	l, h := telling()
 	h.Scene.Show(workload.Snapshot{Observations: []workload.Observation{{ID: "/here"}}})
@@ -107,7 +107,7 @@ func TestOwnerOfLine(t *testing.T) {
 	}
 }
 
-// TestForgetLeft: the owner of what is gone is kept while something of it is in the journal or under way.
+// TestForgetLeft: the owner of a workload that is gone is kept while the journal or a task has its settings.
 func TestForgetLeft(t *testing.T) {
 	l, h := telling()
 	w := work.New(1, []plan.Entry{{Seq: 1, Workload: "/journal", Kind: plan.CgroupCPUs, Path: "/journal"}}, nil, nil, nil)

@@ -51,7 +51,7 @@ func TestForeign(t *testing.T) {
 	}
 }
 
-// TestForeignGivenBack: what is given back, by setting or by workload, is no longer theirs.
+// TestForeignGivenBack: a setting that is given back, by itself or with its workload, is no longer theirs.
 func TestForeignGivenBack(t *testing.T) {
 	f := Foreign{}
 	one, two, three := idle("/b", "7", "0"), idle("/a", "", "0"), idle("/a", "", "max")
@@ -175,7 +175,7 @@ func TestIntended(t *testing.T) {
 	if j.Shape() != shape+1 {
 		t.Errorf("shape %d after %d", j.Shape(), shape)
 	}
-	// Two groups stand beside each other, and each has the kinds of its own name.
+	// Each of two groups has the kinds of its own name.
 	controllers := j.Group("controllers", plan.SettingKind.IsController)
 	if len(controllers) != 0 || len(j.Affinities()) != 2 || len(j.Group("controllers", plan.SettingKind.IsController)) != 0 {
 		t.Errorf("%+v beside %+v", controllers, j.Affinities())

@@ -64,7 +64,7 @@ func TestSameNow(t *testing.T) {
 		{"name", "homenode-offline", "homenode-batch", false},
 		{"name", "offline", "offline", true},
 	} {
-		was := output(c.key, c.was) // the rest of it is written otherwise
+		was := output(c.key, c.was) // the other keys in another order
 		now := `{"x": [{"n":12345678901234567891,"` + c.key + `":"` + c.now + `"}],"save":{}}`
 		if got := sameNow([]byte(was), []byte(now)); got != c.same {
 			t.Errorf("%s: %s and %s: the same: %v", c.key, c.was, c.now, got)

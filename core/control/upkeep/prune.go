@@ -19,7 +19,7 @@ const PruneEvery = 20 * time.Second
 type pruning struct {
 	Effect uint64
 	Asked  []plan.Entry
-	Dead   []uint64 // affinities, which go when no one is left who has inherited from them
+	Dead   []uint64 // affinities; each goes when no process is left that inherited from it
 	Passes int
 }
 
@@ -27,7 +27,7 @@ type pruning struct {
 // inherited: one can be made, and its maker end, while a pass goes on.
 const inheritPasses = 5
 
-// PruneSoon has the next scan look for entries of what is gone.
+// PruneSoon makes the next scan search for entries of objects that are gone.
 func (s *Searches) PruneSoon() { s.Pruned = time.Time{} }
 
 // Prune asks which journalled settings are of things that no longer exist, so that the
@@ -63,7 +63,7 @@ func (s *Searches) prunedResult(h *Host, r *work.Result) {
 		found := len(r.Inherited)
 		ofDead := slices.ContainsFunc(r.Inherited, func(x plan.Inherited) bool { return slices.Contains(p.Dead, x.Of) })
 		h.Work.AdoptInherited(r.Inherited, nil)
-		// What lives and starts others all the time keeps its entry.
+		// A process that lives and starts others all the time keeps its entry.
 		if found > 0 && (p.Passes < inheritPasses || ofDead) {
 			if p.Passes >= inheritPasses {
 				s.Pruning = nil

@@ -299,7 +299,7 @@ func TestHeirs(t *testing.T) {
 	}
 }
 
-// TestAdopted: what inherited gets an entry of the workload that it is part of; what inherited from an entry
+// TestAdopted: a process that inherited gets an entry of its own workload; one that inherited from an entry
 // that has gone meanwhile is asked after again.
 func TestAdopted(t *testing.T) {
 	r := newRig(affinity(1, 70))
@@ -324,7 +324,7 @@ func TestAdopted(t *testing.T) {
 	}
 }
 
-// TestPruneAsks: every 20 s of entries that may be of what is gone: what no scan shows, processes, parts that a source
+// TestPruneAsks: every 20 s of entries whose object may be gone: not shown by the scan, processes, parts that a source
 // may have started anew, cgroups made anew, and settings of other programs.
 func TestPruneAsks(t *testing.T) {
 	seen, claimed, anew, gone, policy := cpusOf("/seen", "0"), cpusOf("/claimed", "0"), cpusOf("/anew", "0"), cpusOf("/gone", "0"), affinity(6, 71)
@@ -365,7 +365,7 @@ func TestPruneAsks(t *testing.T) {
 	}
 }
 
-// TestPruned: entries of what is gone go; those of the living, and those set anew since they were asked after, stay.
+// TestPruned: entries of objects that are gone go; those of the living, and those set anew since, stay.
 func TestPruned(t *testing.T) {
 	gone := &work.Failure{Code: work.Gone}
 	one, two, three := cpusOf("/one", "0"), cpusOf("/two", "0"), cpusOf("/three", "0")

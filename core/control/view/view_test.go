@@ -83,7 +83,7 @@ func TestHeldHomes(t *testing.T) {
 	}
 }
 
-// TestLeft: what is left of nodes counts homes that are held, except those of the work named.
+// TestLeft: homes that are held count as taken, except those of the named work.
 func TestLeft(t *testing.T) {
 	v := town(t)
 	free := func(without string) (sum int) {
@@ -101,7 +101,7 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestAttention: the next scan gets what homenode has set, and the processes that are workloads however small.
+// TestAttention: the next scan gets the settings of homenode, and the processes that are workloads however small.
 func TestAttention(t *testing.T) {
 	v := town(t)
 	a := v.Attention()
@@ -171,7 +171,7 @@ func TestSpecOf(t *testing.T) {
 	}
 }
 
-// TestNames: a name means what runs, or what is remembered; a name of nothing says so, and one of several is refused.
+// TestNames: a name means a running or a remembered workload; an unknown name and one of several are refused.
 func TestNames(t *testing.T) {
 	v := town(t)
 	o, f := v.Find("/b", workload.Lineage{})
