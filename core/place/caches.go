@@ -321,11 +321,16 @@ type CacheRoom struct {
 	ID   topology.CacheID
 	CPUs int  // that shared work may use
 	Load Load // of the work that is there
+	Free bool // no work is kept there: work whose vCPUs it has fits, however many threads it has
 }
 
 // Fits reports whether a cache has CPUs for more work.
 func (r *CacheRoom) Fits(more Load) bool {
-	return r.Load.Plus(more).Wants() <= float64(r.CPUs)+tiny
+	both := r.Load.Plus(more)
+	if r.Free && both.Busy <= Fills*float64(r.CPUs) {
+		return true
+	}
+	return both.Wants() <= float64(r.CPUs)+tiny
 }
 
 // room is the CPUs that the work of a cache leaves idle.

@@ -107,6 +107,7 @@ type cache struct {
 	id   topology.CacheID
 	open topology.CPUSet // its CPUs for shared work
 	load place.Load      // of shared work on them
+	kept int             // workloads that are kept there
 }
 
 // Decide implements concern.Concern.
@@ -248,11 +249,22 @@ func (t *turn) mine() (out []*kept) {
 // counts with its mean alone.
 func (n *node) put(in topology.CacheSet, load place.Load) {
 	n.eachPart(in, load, func(c *cache, part place.Load) { c.load = c.load.Plus(part) })
+	n.count(in, 1)
 }
 
 // take takes work out of its caches.
 func (n *node) take(x *kept) {
 	n.eachPart(x.now, x.load(), func(c *cache, part place.Load) { c.load = c.load.Minus(part) })
+	n.count(x.now, -1)
+}
+
+// count adds to the workloads that are kept in caches.
+func (n *node) count(in topology.CacheSet, sign int) {
+	for k := range n.caches {
+		if in.Has(n.caches[k].id) {
+			n.caches[k].kept += sign
+		}
+	}
 }
 
 // eachPart calls yield for each of some caches, all of the node where none are named, with the part of a load that
@@ -394,7 +406,7 @@ func (n *node) crowded(in topology.CacheSet) (c *cache, wants float64) {
 	for k := range n.caches {
 		c := &n.caches[k]
 		wants := c.load.Wants()
-		if in.Has(c.id) && wants > float64(c.open.Len())+crowdedFrom {
+		if in.Has(c.id) && c.kept > 1 && wants > float64(c.open.Len())+crowdedFrom {
 			return c, wants
 		}
 	}
@@ -500,7 +512,7 @@ func (n *node) choose(among topology.CacheSet, vcpus int, load place.Load) topol
 	for k := range n.caches {
 		c := &n.caches[k]
 		if among.Has(c.id) && !c.open.Empty() {
-			rooms = append(rooms, place.CacheRoom{ID: c.id, CPUs: c.open.Len(), Load: c.load})
+			rooms = append(rooms, place.CacheRoom{ID: c.id, CPUs: c.open.Len(), Load: c.load, Free: c.kept == 0})
 		}
 	}
 	in := place.ChooseCaches(rooms, vcpus, load)

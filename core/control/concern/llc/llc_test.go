@@ -387,3 +387,20 @@ func TestCrowdedLeaves(t *testing.T) {
 	}
 	h.in(4, "0")
 }
+
+// TestEntitlementFits: work whose vCPUs a cache has lives in one, also where it has many more threads, most of which
+// seldom run; it joins no other work that it would crowd.
+func TestEntitlementFits(t *testing.T) {
+	h := on(t, plan.CachesPlace, 4, 4, 4, 4, 4)
+	for i := range 5 {
+		h.uses(i, 2.4, 0)
+		h.scene.Subjects[i].Observation.Threads = 30
+	}
+	h.scan(0)
+	for range 3 {
+		h.scan(calmFor)
+	}
+	for i, want := range []string{"0", "1", "2", "3", ""} {
+		h.in(i, want)
+	}
+}

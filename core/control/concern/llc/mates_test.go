@@ -106,6 +106,9 @@ func TestHelperStaysWithGuest(t *testing.T) {
 			helper.Spec.Near = []workload.Near{{Workload: "b", Serves: true, Learned: true}}
 			h.uses(2, 0.9, 0)
 			helper.Observation.Threads = c.threads
+			if c.threads > 1 {
+				h.uses(2, 1.5, 0)
+			}
 			if c.guest != "" {
 				guest.Class = workload.Dedicated
 				guest.CPUs, _ = topology.ParseCPUSet(c.guest)
