@@ -473,7 +473,9 @@ func (t *turn) moveUp(x *important) {
 	if soon && again {
 		wait = min(max(moveAgain, 2*x.use.Wait), moveRests)
 	}
-	x.use.Moved, x.use.Up, x.use.Wait = t.Began, x.up, wait
+	x.use.Moved = t.Began
+	x.use.Up = x.up
+	x.use.Wait = wait
 	why := words.Because(words.FastMoveUp, x.up, x.slow)
 	s := plan.Step{
 		Kind: plan.MovePages, Workload: o.ID, To: x.home.Home.String(), Optional: true, Reason: why,
