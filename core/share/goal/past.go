@@ -28,6 +28,7 @@ type Past struct {
 	Most     float64     `json:"most"`
 	Values   []float64   `json:"values,omitempty"` // newest last
 	At       time.Time   `json:"at,omitzero"`      // of the newest value
+	New      bool        `json:"new,omitempty"`    // that came with this scan
 	Same     int         `json:"same,omitempty"`   // readings in a row with the same value
 	From     time.Time   `json:"from,omitzero"`    // since when the value is the same
 }
@@ -57,7 +58,8 @@ func (s *State) meet(in *Input) (another bool) {
 
 // take adds a reading, if it is a new one.
 func (m *Past) take(r *Reading) {
-	if !r.Known || r.odd() || !r.At.After(m.At) {
+	m.New = r.Known && !r.odd() && r.At.After(m.At)
+	if !m.New {
 		return
 	}
 	if n := len(m.Values); n > 0 && m.Values[n-1] == r.Value {

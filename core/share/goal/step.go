@@ -43,6 +43,9 @@ func (s *State) step(in *Input, out *Outcome) words.Reason {
 	m := &s.Goals[out.Worst]
 	s.Low = min(s.Low, v.Slack)
 	if v.State == Missed {
+		if s.Misses > 0 && !s.newMiss(out) {
+			return words.Because(words.GoalNextValue)
+		}
 		return s.back(in, v, m)
 	}
 	s.Misses = 0
@@ -61,6 +64,17 @@ func (s *State) step(in *Input, out *Outcome) words.Reason {
 	}
 	s.Well++
 	return s.forward(in, v, m)
+}
+
+// newMiss reports whether a value that misses its goal came with this scan. A scan that something calls for meanwhile
+// sees the same value again, which is no second miss.
+func (s *State) newMiss(out *Outcome) bool {
+	for i := range out.Goals {
+		if out.Goals[i].State == Missed && s.Goals[i].New {
+			return true
+		}
+	}
+	return false
 }
 
 // back lowers the use because a goal was missed.

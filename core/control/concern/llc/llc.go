@@ -126,6 +126,9 @@ func (b Bound) Decide(sc *concern.Scene) concern.Desired {
 		b.CacheCalm = map[workload.ID]*Calm{}
 	}
 	mine := t.mine()
+	for _, x := range mine {
+		t.learnUsual(x)
+	}
 	t.findMates(mine)
 	for _, x := range mine {
 		t.widen(x)
@@ -315,11 +318,18 @@ func (t *turn) calm(x *place.Subject, p *workload.Placement) *Calm {
 	}
 	c.Peak = max(o.CPUUse, c.Peak*fades)
 	old := func(at time.Time) bool { return t.Began.Sub(at) > remembered }
-	if p.Caches.Empty() && o.WaitedFrom != "" {
-		c.learn(o.Waited)
-	}
 	c.Widened = slices.DeleteFunc(slices.Clone(c.Widened), old)
 	return c
+}
+
+// learnUsual learns what work waits with all of its node to run on, while a CPU of it idles: where none does, work
+// waits for others, and fewer caches would tell nothing.
+func (t *turn) learnUsual(x *kept) {
+	o := &x.Observation
+	wide := x.home.Caches.Empty() && o.WaitedFrom != ""
+	if wide && x.node.idle(topology.CacheSet{}) >= 1 {
+		x.calm.learn(o.Waited)
+	}
 }
 
 // learn adds a scan to what is usual.
