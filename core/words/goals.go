@@ -15,12 +15,12 @@ var (
 		"be busy.")
 	GoalNotYours = says("goal-not-yours", "Only root may set a latency goal with a command: batch work of all "+
 		"users gives way for it. The operator can set one in the configuration (slo of a rule).")
-	GoalBegins    = says("goal-begins", "The use starts at {%}: the CPUs that batch work had before are no evidence.")
-	GoalNear      = says("goal-near", "The use stays: {%} of the limit is left, and the margin for noise is {%}.")
-	GoalFalls     = says("goal-falls", "The use stays for one more scan: the value has fallen since the last step back.")
-	GoalNextValue = says("goal-next-value", "Missed: the use stays until the metric has a new value.")
-	GoalLeast     = says("goal-least", "{} misses its goal with batch work at its minimum: batch work is not the "+
+	GoalBegins = says("goal-begins", "The use starts at {%}: the CPUs that batch work had before are no evidence.")
+	GoalNear   = says("goal-near", "The use stays: {%} of the limit is left, and the margin for noise is {%}.")
+	GoalFalls  = says("goal-falls", "The use stays for one more scan: the value has fallen since the last step back.")
+	GoalLeast  = says("goal-least", "{} misses its goal with batch work at its minimum: batch work is not the "+
 		"cause, or not through its CPUs.")
+	GoalNext    = says("goal-next-value", "Missed: the use stays until the metric has a new value.")
 	GoalBack    = says("goal-back", "Missed: the use goes from {%} to {%} at once.")
 	GoalForward = says("goal-forward", "Slack: the use goes from {%} to {%}.")
 	GoalSlack   = says("goal-slack", "{%} of the limit is left: if the next scan confirms it, the use goes "+

@@ -44,7 +44,7 @@ func (s *State) step(in *Input, out *Outcome) words.Reason {
 	s.Low = min(s.Low, v.Slack)
 	if v.State == Missed {
 		if s.Misses > 0 && !s.newMiss(out) {
-			return words.Because(words.GoalNextValue)
+			return words.Because(words.GoalNext)
 		}
 		return s.back(in, v, m)
 	}
