@@ -18,5 +18,5 @@
 // (TestTriggersFollowAttention). At most 64 stand at a time (TestMostTriggers). cmd/homenode has the source in
 // enforce mode only.
 //
-// Invariant: the daemon is woken once in 500 ms at most, however many triggers fire (TestOneWakeInAWindow).
+// Invariant: the daemon is woken twice in 500 ms at most, however many triggers fire (TestWakesTwice).
 package pressure
