@@ -185,8 +185,8 @@ type kept struct {
 	guests topology.CacheSet // of mates with CPUs of their own
 }
 
-// load is what the work wants now of the CPUs that it may use.
-func (x *kept) load() place.Load { return place.LoadOf(x.Observation.CPUUse, threads(x.Subject)) }
+// loadOf is what work wants now of the CPUs that it may use.
+func loadOf(x *place.Subject) place.Load { return place.LoadOf(x.Observation.CPUUse, threads(x)) }
 
 // most is what it wanted at most.
 func (x *kept) most() place.Load { return place.LoadOf(x.calm.Peak, threads(x.Subject)) }
@@ -235,7 +235,7 @@ func (t *turn) mine() (out []*kept) {
 		if p.Class != workload.Shared || p.Home.Len() != 1 || n == nil {
 			continue
 		}
-		n.put(p.Caches, place.LoadOf(x.Observation.CPUUse, threads(x)))
+		n.put(p.Caches, loadOf(x))
 		others := x.Fixed || !x.Alone.None() || t.Held(x.Observation.ID) || x.Spec.Tier == workload.BatchTier
 		if others {
 			continue
@@ -257,7 +257,7 @@ func (n *node) put(in topology.CacheSet, load place.Load) {
 
 // take takes work out of its caches.
 func (n *node) take(x *kept) {
-	n.eachPart(x.now, x.load(), func(c *cache, part place.Load) { c.load = c.load.Minus(part) })
+	n.eachPart(x.now, loadOf(x.Subject), func(c *cache, part place.Load) { c.load = c.load.Minus(part) })
 	n.count(x.now, -1)
 }
 
@@ -414,8 +414,8 @@ func (t *turn) leave(x *kept) {
 // where none is.
 func (n *node) crowded(in topology.CacheSet) (c *cache, wants float64) {
 	for k := range n.caches {
-		c := &n.caches[k]
-		wants := c.load.Wants()
+		c = &n.caches[k]
+		wants = c.load.Wants()
 		if in.Has(c.id) && c.kept > 1 && wants > float64(c.open.Len())+crowdedFrom {
 			return c, wants
 		}
@@ -427,7 +427,7 @@ func (n *node) crowded(in topology.CacheSet) (c *cache, wants float64) {
 func (x *kept) toWholeNode() {
 	x.node.take(x)
 	x.now, x.moved = topology.CacheSet{}, true
-	x.node.put(x.now, x.load())
+	x.node.put(x.now, loadOf(x.Subject))
 }
 
 // leftToKernel reports whether the kernel keeps the work in one cache itself (topology.CacheAware): it has one
@@ -478,11 +478,11 @@ func (t *turn) ready(x *kept) bool {
 
 // narrow keeps work in the fewest caches that have room for it. It is in no cache so far.
 func (t *turn) narrow(x *kept) {
-	load := x.most()
-	need := max(x.home.VCPUs, int(math.Ceil(load.Wants())))
+	most := x.most()
+	need := max(x.home.VCPUs, int(math.Ceil(most.Wants())))
 	beside := t.beside(x)
-	in := t.choose(x, load)
-	x.node.put(in, x.load())
+	in := t.choose(x, most)
+	x.node.put(in, loadOf(x.Subject))
 	switch {
 	case in.Empty():
 		x.why = words.Because(words.CacheNoRoom, need)

@@ -42,6 +42,11 @@ func (x *kept) partners(yield func(workload.ID) bool) {
 	}
 }
 
+// has reports whether another workload is a mate already.
+func (x *kept) has(y *kept) bool {
+	return (x.pod != nil && x.pod == y.pod) || slices.Contains(x.mates, y)
+}
+
 // findMates finds the mates of each workload on its node, and the caches of those that have CPUs of their own.
 func (t *turn) findMates(mine []*kept) {
 	t.findPods(mine)
@@ -57,7 +62,7 @@ func (t *turn) findMates(mine []*kept) {
 	for _, x := range mine {
 		for id := range x.partners {
 			y := byID[id]
-			if y != nil && y != x && y.node == x.node {
+			if y != nil && y != x && y.node == x.node && !x.has(y) {
 				x.mates = append(x.mates, y)
 				y.mates = append(y.mates, x)
 			}

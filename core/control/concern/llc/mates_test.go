@@ -129,6 +129,29 @@ func TestHelperStaysWithGuest(t *testing.T) {
 	}
 }
 
+// TestMatesOnce: two containers of a pod that each should be near the other are one mate of each other, and their load
+// counts once.
+func TestMatesOnce(t *testing.T) {
+	h := on(t, plan.CachesPlace, 1, 1)
+	h.use(0.5, 1)
+	h.inPod("aa11", 0, 1)
+	for i, id := range []workload.ID{"b", "a"} {
+		h.scene.Subjects[i].Spec.Near = []workload.Near{{Workload: id}}
+	}
+	h.concern.CacheCalm = map[workload.ID]*Calm{}
+	turn := &turn{Bound: Bound{Concern: &h.concern, Mode: h.mode}, Scene: h.scene}
+	turn.findNodes()
+	mine := turn.mine()
+	turn.findMates(mine)
+	for _, x := range mine {
+		n := 0
+		x.eachMate(func(*kept) { n++ })
+		if n != 1 {
+			t.Errorf("%s has %d mates, want 1", x.Observation.ID, n)
+		}
+	}
+}
+
 // TestMeasuredAgain: what bookings had put into one cache joins its mates once it was measured, and stays where
 // it is without any.
 func TestMeasuredAgain(t *testing.T) {
