@@ -27,8 +27,8 @@ const (
 )
 
 // tiersShare: an important service and batch jobs that come and go want more DRAM than there is. The service walks
-// evenly over all its memory. With the kernel alone nearly no page is in DRAM, with homenode nearly all are. Undo after
-// kill -9 restores every setting.
+// evenly over all its memory. It prints the share of that memory in DRAM with the kernel alone, and wants 95 % with
+// homenode. Undo after kill -9 restores every setting.
 func tiersShare(t *T) {
 	t.write(demotionFile, "true")
 	t.Defer(func() { writeText(demotionFile, "false") })

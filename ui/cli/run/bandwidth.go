@@ -46,7 +46,7 @@ func (w *where) spread(e *cli.Env, home topology.NodeSet) (line string, err erro
 
 // bandwidthNodes returns a home and the memory without CPUs whose nearest CPUs are in it. A GPU's memory is its own.
 func bandwidthNodes(h *topology.Host, home topology.NodeSet) topology.NodeSet {
-	out := home.Union(topology.NodeSet{})
+	out := home.Clone()
 	for j := range h.Nodes {
 		n := &h.Nodes[j]
 		if n.Kind != topology.Special || n.OfGPU() || !h.AllowedMems.Has(n.ID) {
