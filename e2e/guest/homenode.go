@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -67,11 +68,12 @@ type daemonOptions struct {
 
 // daemon is a running homenode daemon.
 type daemon struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-	exit int
-	mu   sync.Mutex
-	log  bytes.Buffer
+	cmd    *exec.Cmd
+	socket string
+	done   chan struct{}
+	exit   int
+	mu     sync.Mutex
+	log    bytes.Buffer
 }
 
 func (d *daemon) Write(b []byte) (int, error) {
@@ -118,7 +120,7 @@ func (t *T) launchDaemon(o daemonOptions) *daemon {
 	t.Do(os.WriteFile(configPath, []byte(config), 0o644))
 	argv := append(o.wrap, homenodeBin, "daemon", "--mode", o.mode, "--config", configPath,
 		"--state-dir", o.state, "--socket", o.socket, "--period", o.period)
-	d := &daemon{cmd: exec.Command(argv[0], argv[1:]...), done: make(chan struct{})}
+	d := &daemon{cmd: exec.Command(argv[0], argv[1:]...), socket: o.socket, done: make(chan struct{})}
 	d.cmd.Stderr, d.cmd.Stdout = d, d
 	t.Do(d.cmd.Start())
 	go func() {
@@ -144,7 +146,8 @@ func (t *T) startDaemon(o daemonOptions) *daemon {
 		if d.ended() {
 			t.Fatalf("the daemon ended with status %d: %s", d.exit, d.text())
 		}
-		r := homenode("status", "--json")
+		// The socket is named: without one, homenode answers by itself where no daemon listens yet.
+		r := capture([]string{homenodeBin, "--socket", d.socket, "status", "--json"}, "status --json")
 		return r.exit == exitOK && strings.Contains(r.out, `"schema"`), r.String()
 	})
 	return d
@@ -209,10 +212,12 @@ func homenode(args ...string) result { return homenodeVia(nil, args...) }
 // names it is refused, and none is at the default one.
 func usualSocket() []string {
 	c, err := net.Dial("unix", socketPath)
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
 		return nil
 	}
-	c.Close()
+	if err == nil {
+		c.Close()
+	}
 	return []string{"--socket", socketPath}
 }
 
