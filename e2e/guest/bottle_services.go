@@ -75,9 +75,19 @@ func memcachedServer() program {
 	return program{
 		name:  "e2e-memcached",
 		argv:  []string{"/usr/bin/memcached", "-u", "root", "-s", memcachedSocket, "-t", "2", "-m", "48"},
-		ready: func() bool { _, err := os.Stat(memcachedSocket); return err == nil },
+		ready: memcachedListens,
 		fill:  []string{self, "ask-memcached", "set", "50000"},
 	}
+}
+
+// memcachedListens is not whether the socket is there: that of an earlier one stays, and a new one binds before it
+// listens.
+func memcachedListens() bool {
+	c, err := net.Dial("unix", memcachedSocket)
+	if err == nil {
+		c.Close()
+	}
+	return err == nil
 }
 
 // askMemcached sets so many items of 500 bytes, or gets so many of them, 50 in one request.
