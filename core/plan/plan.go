@@ -199,6 +199,7 @@ type Step struct {
 	Shares   []workload.NodeMemory `json:"shares,omitempty"`   // memory that each home node should hold in the end; of move-pages, and of set-mems of a guest
 	Bytes    int64                 `json:"bytes,omitempty"`    // bytes off home when the plan was made; of move-pages, and of set-mems of a guest
 	AtOnce   bool                  `json:"at_once,omitempty"`  // of set-mems: so little memory moves that it is neither paced nor waited for
+	Up       bool                  `json:"up,omitempty"`       // of move-pages: out of slower memory
 	Optional bool                  `json:"optional,omitempty"` // the next steps are carried out even if this one fails
 	Reason   words.Reason          `json:"reason"`             // why, in words and numbers
 	Gain     Gain                  `json:"gain"`               // what it is expected to bring

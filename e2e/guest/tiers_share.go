@@ -19,7 +19,7 @@ const (
 	webMiB = 160
 	// jobMiB is more than a node of DRAM has with the web and the kernel in it. There is a job on each, bound to it:
 	// without a policy the kernel gives new memory of the slow node as soon as DRAM is short, and demotes nothing.
-	jobMiB = 400
+	jobMiB = 460
 	// jobRuns is how many jobs run one after another in a phase.
 	jobRuns = 3
 	// jobTime is how long a job runs once it has its memory.
@@ -33,7 +33,7 @@ func tiersShare(t *T) {
 	t.write(demotionFile, "true")
 	t.Defer(func() { writeText(demotionFile, "false") })
 	web := t.startWalkers(cgroupRoot, walkerSpec{
-		name: "web", slot: 0, mib: webMiB, threads: 1, place: "bind:0", unbind: true, sleep: "20ms",
+		name: "web", slot: 0, mib: webMiB, threads: 1, place: "bind:0", unbind: true, sleep: "200ms",
 	})[0]
 	job := t.newGroup(cgroupRoot, "job")
 	balancing, aging := oneLine(readText(balancingFile)), oneLine(readText("/sys/kernel/mm/lru_gen/enabled"))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
 	procfs "github.com/homenode/homenode/host/internal/proc"
 )
 
@@ -14,7 +15,8 @@ import (
 // pages on the target and has the kernel reclaim, which those who wait for memory
 // already feel. It reads PSI (Documentation/accounting/psi.rst): the share of the
 // last ten seconds in which some task waited for memory. Where the kernel has no
-// PSI it never says so.
+// PSI it never says so. Important work that moves up from slower memory relieves the pressure that batch work causes:
+// it rests for the machine only while its target is short of free pages.
 type Pressure struct {
 	Root fs.FS // the machine's file tree; nil is "/"
 	// Host and Workload are percent of time, of all tasks and of the workload's cgroup,
@@ -36,7 +38,7 @@ func (p *Pressure) Pause(step plan.Step, paused bool) (why string, pause bool) {
 		some, ok := p.some(name)
 		return some, ok && some >= limit
 	}
-	if some, is := high("proc/pressure/memory", p.Host); is {
+	if some, is := high("proc/pressure/memory", p.Host); is && !(step.Up && p.room(step.To)) {
 		return fmt.Sprintf("tasks of this machine wait for memory %.0f %% of the time; it goes on below %.3g %%", some, p.Host/2), true
 	}
 	if step.Target.Cgroup == "" || step.Target.Cgroup == "/" {
@@ -51,13 +53,57 @@ func (p *Pressure) Pause(step plan.Step, paused bool) (why string, pause bool) {
 	return "", false
 }
 
+// freeShare of a node's memory is free where there is room: the kernel begins to reclaim at some thousandths.
+const freeShare = 128
+
+// room reports whether each of some nodes has free pages.
+func (p *Pressure) room(nodes string) bool {
+	all, err := topology.ParseNodeSet(nodes)
+	if err != nil {
+		return false
+	}
+	for n := range all.All() {
+		text, err := fs.ReadFile(p.root(), fmt.Sprintf("sys/devices/system/node/node%d/meminfo", n))
+		if err != nil {
+			return false
+		}
+		total, free := memoryOf(text)
+		if total == 0 || free < total/freeShare {
+			return false
+		}
+	}
+	return true
+}
+
+// memoryOf reads two lines of a node's meminfo, such as "Node 0 MemFree: 5 kB"; 0 for what it has not.
+func memoryOf(meminfo []byte) (total, free topology.KiB) {
+	for line := range strings.Lines(string(meminfo)) {
+		var node int
+		var key string
+		var kib topology.KiB
+		if n, _ := fmt.Sscanf(line, "Node %d %s %d kB", &node, &key, &kib); n < 3 {
+			continue
+		}
+		switch key {
+		case "MemTotal:":
+			total = kib
+		case "MemFree:":
+			free = kib
+		}
+	}
+	return total, free
+}
+
+func (p *Pressure) root() fs.FS {
+	if p.Root == nil {
+		return os.DirFS("/")
+	}
+	return p.Root
+}
+
 // some reads avg10 of the line "some avg10=1.23 avg60=… avg300=… total=…".
 func (p *Pressure) some(name string) (percent float64, ok bool) {
-	root := p.Root
-	if root == nil {
-		root = os.DirFS("/")
-	}
-	text, err := fs.ReadFile(root, name)
+	text, err := fs.ReadFile(p.root(), name)
 	if err != nil {
 		return 0, false
 	}

@@ -51,6 +51,35 @@ func TestPressure(t *testing.T) {
 	}
 }
 
+// TestMovesUpUnderPressure: the pressure of batch work does not keep important work in slower memory where its target
+// has free pages. Other moves rest.
+func TestMovesUpUnderPressure(t *testing.T) {
+	node := func(total, free int) *fstest.MapFile {
+		return &fstest.MapFile{Data: fmt.Appendf(nil, "Node 0 MemTotal:       %d kB\nNode 0 MemFree:        %d kB\n", total, free)}
+	}
+	const group, meminfo = "sys/fs/cgroup/w/memory.pressure", "sys/devices/system/node/node0/meminfo"
+	for _, c := range []struct {
+		name  string
+		files fstest.MapFS
+		step  plan.Step
+		pause bool
+	}{
+		{"room", fstest.MapFS{meminfo: node(128<<10, 1<<10)}, plan.Step{Up: true, To: "0"}, false},
+		{"not up", fstest.MapFS{meminfo: node(128<<10, 1<<10)}, plan.Step{To: "0"}, true},
+		{"short of free pages", fstest.MapFS{meminfo: node(128<<10, 1<<10-1)}, plan.Step{Up: true, To: "0"}, true},
+		{"room on one of two", fstest.MapFS{meminfo: node(128<<10, 1<<10)}, plan.Step{Up: true, To: "0-1"}, true},
+		{"no such list", fstest.MapFS{meminfo: node(128<<10, 1<<10)}, plan.Step{Up: true, To: "x"}, true},
+		{"it waits itself", fstest.MapFS{meminfo: node(128<<10, 1<<10), group: psi(20)},
+			plan.Step{Up: true, To: "0", Target: plan.Target{Cgroup: "/w"}}, true},
+	} {
+		c.files["proc/pressure/memory"] = psi(50)
+		p := Pressure{Root: c.files, Host: 10, Workload: 20}
+		if why, pause := p.Pause(c.step, false); pause != c.pause {
+			t.Errorf("%s: %v %q", c.name, pause, why)
+		}
+	}
+}
+
 // A move rests while its cgroup waits for memory, says so once, and goes on.
 func TestMoveRestsUnderPressure(t *testing.T) {
 	m := newModel()

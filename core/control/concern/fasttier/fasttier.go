@@ -478,7 +478,7 @@ func (t *turn) moveUp(x *important) {
 	x.use.Wait = wait
 	why := words.Because(words.FastMoveUp, x.up, x.slow)
 	s := plan.Step{
-		Kind: plan.MovePages, Workload: o.ID, To: x.home.Home.String(), Optional: true, Reason: why,
+		Kind: plan.MovePages, Workload: o.ID, To: x.home.Home.String(), Up: true, Optional: true, Reason: why,
 		Bytes: int64(x.slow) << 10,
 	}
 	s.Target = plan.Target{
