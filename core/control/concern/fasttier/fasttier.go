@@ -57,9 +57,10 @@ const (
 	step topology.KiB = 64 << 10
 	// aside is the part of what work uses that is protected beyond it, for page cache, page tables and stacks.
 	aside = 8
-	// fades is the part of a figure of use that is left after a scan. A figure is a lower bound, and one taken just
-	// after the kernel has cleared its marks is far too low: the largest of about a minute counts.
-	fades = 0.98
+	// fades is the time in which a figure of use falls to about a third. A figure is a lower bound, and one taken just
+	// after the kernel has cleared its marks is far too low: with the LRU of generations (lru_gen) under pressure most
+	// are. The largest of some minutes counts.
+	fades = 7 * time.Minute
 	// reserveShare of a node's memory, and at most reserveMost, stays free where important work is protected: the
 	// kernel demotes when less is free than its high watermark, some thousandths of a node.
 	reserveShare              = 32
@@ -229,6 +230,7 @@ func (t *turn) of(home topology.NodeSet) (out []*node) {
 func (t *turn) findWork() {
 	had := t.FastUse
 	uses, tiered := map[workload.ID]*Use{}, map[workload.ID]bool{}
+	left := 1 - t.elapsed.Seconds()/fades.Seconds()
 	for x, home := range t.Placed() {
 		o := &x.Observation
 		if home.Class == workload.Batch || !x.Spec.Tier.Important(x.Spec.Class) || t.Held(o.ID) {
@@ -245,7 +247,7 @@ func (t *turn) findWork() {
 		if was := had[o.ID]; was != nil {
 			use = *was // readers have the old one
 		}
-		use.KiB = max(o.Used, topology.KiB(fades*float64(use.KiB)))
+		use.KiB = max(o.Used, topology.KiB(left*float64(use.KiB)))
 		use.KiB = min(use.KiB, workload.Total(o.Memory))
 		uses[o.ID] = &use
 		w := &important{Subject: x, home: home, use: &use, cgroup: t.OwnCgroup(o)}
