@@ -28,7 +28,8 @@ const (
 
 // tiersShare: an important service and batch jobs that come and go want more DRAM than there is. The service walks
 // evenly over all its memory. It prints the share of that memory in DRAM with the kernel alone, and wants 95 % with
-// homenode. Undo after kill -9 restores every setting.
+// memory.min, and with memory.low much more than the kernel alone gives: the LRU of generations only reclaims such
+// work last in each round. Undo after kill -9 restores every setting.
 func tiersShare(t *T) {
 	t.write(demotionFile, "true")
 	t.Defer(func() { writeText(demotionFile, "false") })
@@ -64,13 +65,13 @@ func tiersShare(t *T) {
 		}
 		t.must(homenode("resume", "--all"), exitOK)
 		freshState()
-		if on < 0.95 {
+		if least := map[string]float64{"low": off + 0.25, "min": 0.95}; on < min(0.95, least[protect]) {
 			missed = append(missed, file)
 		}
 	}
 	t.walking([]*walker{web})
 	if len(missed) > 0 {
-		t.Fatalf("less than 95 %% with %s: %s", strings.Join(missed, ", "), strings.Join(rows, ", "))
+		t.Fatalf("too little with %s: %s", strings.Join(missed, ", "), strings.Join(rows, ", "))
 	}
 	t.Textf("of the web's accesses from DRAM: %s; undone after kill -9", strings.Join(rows, ", "))
 }
