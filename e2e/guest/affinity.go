@@ -69,3 +69,11 @@ func runTime(tid int) string {
 	ran, _, _ := strings.Cut(readText(fmt.Sprintf("/proc/%d/schedstat", tid)), " ")
 	return ran
 }
+
+// affinities is the CPUs that the threads of a process may use, together.
+func (t *T) affinities(pid int) (all set) {
+	for _, s := range allowed(pid) {
+		all |= s
+	}
+	return all
+}

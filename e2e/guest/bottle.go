@@ -114,13 +114,6 @@ func interleaved() []walkerSpec {
 	return []walkerSpec{{name: "server0", slot: 0, mib: 384, threads: 4, place: "interleave", whole: true, sleep: "4ms"}}
 }
 
-// seed is that of the run: it decides the order of the arms, and in which order and how far apart
-// programs start.
-func seed() uint64 {
-	n, _ := strconv.ParseUint(bootParam("seed"), 10, 64)
-	return n
-}
-
 // arms lists what is compared, in the order of suite.BottleArms.
 func (t *T) arms(s *scene) []arm { return t.armsFor(s.each) }
 

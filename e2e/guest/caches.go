@@ -10,50 +10,6 @@ import (
 	"time"
 )
 
-// llcSwitch is the switch of the kernel's cache-aware scheduling (Linux 7.2).
-const llcSwitch = "/sys/kernel/debug/sched/llc_balancing/enabled"
-
-// caches returns the last-level caches of the shape, by lowest CPU.
-func (t *T) caches() []set {
-	var out []set
-	size := t.shape.CPUsPerCache()
-	for first := 0; first < t.shape.CPUs(); first += size {
-		var s set
-		for cpu := first; cpu < first+size; cpu++ {
-			s |= setOf(cpu)
-		}
-		out = append(out, s)
-	}
-	return out
-}
-
-// kernelCaches: the kernel gives each socket of a node a last-level cache, and its cache-aware scheduling
-// can be switched off and on.
-func kernelCaches(t *T) {
-	for _, cache := range t.caches() {
-		for _, cpu := range cache.ids() {
-			got := t.set(t.read(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/cache/index3/shared_cpu_list", cpu)))
-			if got != cache {
-				t.Fatalf("cpu%d shares its last-level cache with %s, the shape says %s", cpu, got, cache)
-			}
-		}
-	}
-	if _, err := os.Stat(llcSwitch); err != nil {
-		t.Skipf("this kernel has no cache-aware scheduling: %v", err)
-	}
-	if got := t.read(llcSwitch); got != "1" {
-		t.Fatalf("cache-aware scheduling is %q from the start, 1 was found with Linux 7.3", got)
-	}
-	t.Defer(func() { writeText(llcSwitch, "1") })
-	for _, value := range []string{"0", "1"} {
-		t.write(llcSwitch, value)
-		if got := t.read(llcSwitch); got != value {
-			t.Fatalf("cache-aware scheduling is %q after %s was written", got, value)
-		}
-	}
-	t.Textf("%d caches on %d nodes", len(t.caches()), t.shape.Nodes)
-}
-
 // homenodeCaches: homenode sees the caches and what the kernel does about them, and a dedicated command
 // that fits a cache gets one.
 func homenodeCaches(t *T) {
@@ -177,15 +133,4 @@ func homenodeCachesPlace(t *T) {
 	t.same("after undo --all", before, takeSnapshot(ws), all)
 	t.alive(d)
 	t.walking(ws)
-}
-
-// cachesOf returns the number of caches that have some of the CPUs.
-func (t *T) cachesOf(cpus set) int {
-	in := 0
-	for _, cache := range t.caches() {
-		if cpus&cache != 0 {
-			in++
-		}
-	}
-	return in
 }

@@ -3,9 +3,15 @@
 package main
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
 )
 
 const cgroupRoot = "/sys/fs/cgroup"
@@ -38,4 +44,66 @@ func subtree(dir string) []string {
 	})
 	slices.Reverse(r) // a walk names a folder before what is in it
 	return r
+}
+
+// runIn starts a command in a cgroup.
+func (t *T) runIn(g group, c *exec.Cmd) {
+	dir, err := os.Open(string(g))
+	t.Do(err)
+	defer dir.Close()
+	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	t.Do(c.Start())
+}
+
+// pidsIn are the processes of a cgroup.
+func (t *T) pidsIn(g group) (pids []int) {
+	for text := range strings.FieldsSeq(readText(g.file("cgroup.procs"))) {
+		pid, err := strconv.Atoi(text)
+		t.Do(err)
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// used is the CPU time of a cgroup so far.
+func (g group) used() time.Duration {
+	for line := range strings.Lines(readText(g.file("cpu.stat"))) {
+		if v, ok := strings.CutPrefix(line, "usage_usec "); ok {
+			us, _ := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
+			return time.Duration(us) * time.Microsecond
+		}
+	}
+	return 0
+}
+
+// inode is the cgroup's ID.
+func (t *T) inode(g group) uint64 {
+	var s syscall.Stat_t
+	t.Do(syscall.Stat(string(g), &s))
+	return s.Ino
+}
+
+// uses is the CPUs that a cgroup uses on average, over so long.
+func (g group) uses(over time.Duration) float64 {
+	used, start := g.used(), time.Now()
+	time.Sleep(over)
+	return float64(g.used()-used) / float64(time.Since(start))
+}
+
+// make makes a cgroup and its parents, each with the controllers for those below.
+func (g group) make() error {
+	if err := os.MkdirAll(string(g), 0o755); err != nil {
+		return fmt.Errorf("make cgroup: %w", err)
+	}
+	for dir := cgroupRoot; ; {
+		if err := writeText(dir+"/cgroup.subtree_control", "+cpuset +cpu +memory +pids"); err != nil {
+			return err
+		}
+		rest := strings.TrimPrefix(strings.TrimPrefix(string(g), dir), "/")
+		if rest == "" {
+			return nil
+		}
+		next, _, _ := strings.Cut(rest, "/")
+		dir = filepath.Join(dir, next)
+	}
 }

@@ -43,3 +43,5 @@ func writeText(name, value string) error {
 	}
 	return nil
 }
+
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -125,3 +125,8 @@ func (t *T) logHomes(ws []*walker, homes map[string]set) {
 			setKeys(cpus), byNodeText(t.buffer(w).nodes))
 	}
 }
+
+// settleLimit is how long homenode may take to bring the crowd home: moving a
+// gigabyte takes the emulated guest some ten seconds idle, on a busy machine a
+// minute or two.
+const settleLimit = 240 * time.Second

@@ -441,3 +441,15 @@ func freshState() {
 	os.RemoveAll("/var/lib/homenode")
 	os.Remove(filepath.Clean(socketPath))
 }
+
+// command runs a command that must end well and gives its output.
+func (t *T) command(argv ...string) string {
+	r := captureFor(systemdLimit, argv, strings.Join(argv, " "))
+	if r.exit != exitOK {
+		t.Fatalf("%s: exit status %d, said %q and %q", strings.Join(argv, " "), r.exit, cut(r.out), cut(r.err))
+	}
+	return r.out
+}
+
+// systemdLimit is for a state that systemd and a daemon with a period of 2 s bring about.
+const systemdLimit = 90 * time.Second

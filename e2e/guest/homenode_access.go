@@ -7,8 +7,6 @@ import (
 	"time"
 )
 
-var viaNobody = []string{self, "as-nobody"}
-
 // homenodeSecondDaemon: two daemons would undo one another.
 func homenodeSecondDaemon(t *T) {
 	d := t.startDaemon(daemonOptions{mode: "observe"})

@@ -8,11 +8,6 @@ import (
 	"time"
 )
 
-// settleLimit is how long homenode may take to bring the crowd home: moving a
-// gigabyte takes the emulated guest some ten seconds idle, on a busy machine a
-// minute or two.
-const settleLimit = 240 * time.Second
-
 // homenodeEnforce: scattered walkers come home and stay there.
 func homenodeEnforce(t *T) {
 	t.Do(setBalancing(true)) // as any distribution has it

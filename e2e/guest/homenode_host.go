@@ -5,28 +5,9 @@ package main
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 )
-
-// hostSettings reads where the host's interrupts and unbound work may go.
-func hostSettings() snapshot {
-	return filesOf("/proc/irq/*/smp_affinity_list", "/proc/irq/default_smp_affinity",
-		"/sys/devices/virtual/workqueue/cpumask", "/sys/devices/virtual/workqueue/*/cpumask")
-}
-
-// filesOf reads the files that patterns name.
-func filesOf(patterns ...string) snapshot {
-	s := snapshot{}
-	for _, pattern := range patterns {
-		names, _ := filepath.Glob(pattern)
-		for _, n := range names {
-			s[n] = readText(n)
-		}
-	}
-	return s
-}
 
 // homenodeHost: host prepare moves what runs in system.slice and agents onto a core
 // of each node, with interrupts and unbound work; a second run has nothing to do; undo

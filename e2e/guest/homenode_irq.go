@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -119,17 +118,6 @@ func homenodeIRQ(t *T) {
 	t.same("12 s after undo", before, card.values(), all)
 	t.alive(d)
 	t.Textf("%d interrupts, %d queue pairs of %d, at home after %.1f s; %d values put back", len(numbers), queues, was, took.Seconds(), len(changed))
-}
-
-// queues is how many queue pairs a card has by its values.
-func (n nic) queues(s snapshot) int {
-	rx := 0
-	for f := range s {
-		if ok, _ := filepath.Match("/sys/class/net/*/queues/rx-*/rps_cpus", f); ok {
-			rx++
-		}
-	}
-	return rx
 }
 
 // homenodeNear: homenode finds by itself that a workload in a network namespace of its

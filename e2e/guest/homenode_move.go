@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"time"
 )
@@ -94,15 +93,4 @@ func homenodeMove(t *T) {
 	t.order(ws, "pause", "paused")
 	t.must(homenode("replay", stateFolder+"/flight"), exitOK)
 	t.Textf("node %s to %s, killed and cancelled on the way, then to %s in %.1f s with %d huge pages whole", homes["vm"], rest[0], rest[1], took.Seconds(), whole)
-}
-
-// hugePages is how many transparent huge pages of 2 MiB a walker has.
-func (w *walker) hugePages(t *T) int {
-	for line := range strings.Lines(t.read(fmt.Sprintf("/proc/%d/smaps_rollup", w.pid))) {
-		var kib int
-		if n, _ := fmt.Sscanf(line, "AnonHugePages: %d kB", &kib); n == 1 {
-			return kib >> 11
-		}
-	}
-	return 0
 }

@@ -4,7 +4,6 @@ package main
 
 import (
 	"os"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -91,5 +90,3 @@ func hungry() error {
 		}
 	}
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

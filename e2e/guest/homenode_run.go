@@ -2,12 +2,7 @@
 
 package main
 
-import (
-	"bufio"
-	"os"
-	"os/exec"
-	"strings"
-)
+import "strings"
 
 // homenodeRun: a command starts in a home: CPUs and memory of one node.
 func homenodeRun(t *T) {
@@ -65,21 +60,4 @@ func (t *T) runsAtHome(who string, wrap []string, class, policy string) {
 	if !strings.HasPrefix(b.policy, policy) || !strings.HasSuffix(b.policy, ":"+nodes.String()) {
 		t.Fatalf("%s: memory policy %q, wanted %s of node %s", w.name, b.policy, policy, nodes)
 	}
-}
-
-// walkerBehind starts a walker of slot 8 by a command line that becomes it, and waits until
-// it is ready; the caller ends it.
-func (t *T) walkerBehind(name string, argv []string) *walker {
-	c := exec.Command(argv[0], argv[1:]...)
-	w := &walker{walkerSpec: walkerSpec{name: name, slot: 8}, cmd: c}
-	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
-	c.Stderr = &w.err
-	in, err := c.StdinPipe()
-	t.Do(err)
-	out, err := c.StdoutPipe()
-	t.Do(err)
-	t.Do(c.Start())
-	w.in, w.out, w.pid = in, bufio.NewReader(out), c.Process.Pid
-	t.expect(w, "ready")
-	return w
 }

@@ -2,12 +2,7 @@
 
 package main
 
-import (
-	"fmt"
-	"strconv"
-	"strings"
-	"time"
-)
+import "time"
 
 // homenodeShield: a neighbour that becomes noisy on the node of an important
 // workload moves away; the important one stays and waits for CPUs no more.
@@ -51,33 +46,4 @@ func homenodeShield(t *T) {
 	t.alive(d)
 	t.Textf("it waited %.0f %% of its time, then %.0f %%; the neighbour went from node %s to %s, decided after %.1f s, memory there after %.1f s",
 		100*crowded, 100*calm, home, after["neighbour"], decided.Seconds(), took.Seconds())
-}
-
-// waits is the part of the time that a walker's busy threads waited for a CPU
-// instead of running, from /proc/TID/schedstat, over so long.
-func (w *walker) waits(over time.Duration) float64 {
-	type spent struct{ ran, waited float64 }
-	look := func() map[int]spent {
-		r := map[int]spent{}
-		for _, tid := range threadsOf(w.pid) {
-			f := strings.Fields(readText(fmt.Sprintf("/proc/%d/schedstat", tid)))
-			if len(f) < 2 {
-				continue
-			}
-			ran, _ := strconv.ParseFloat(f[0], 64)
-			waited, _ := strconv.ParseFloat(f[1], 64)
-			r[tid] = spent{ran, waited}
-		}
-		return r
-	}
-	before := look()
-	time.Sleep(over)
-	var sum spent
-	for tid, s := range look() {
-		if b, ok := before[tid]; ok {
-			sum.ran += s.ran - b.ran
-			sum.waited += s.waited - b.waited
-		}
-	}
-	return sum.waited / max(1, sum.ran+sum.waited)
 }

@@ -5,9 +5,7 @@ package main
 import (
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -78,19 +76,4 @@ func (t *T) newTerminal() *os.File {
 	t.Do(err)
 	t.Defer(func() { slave.Close() })
 	return slave
-}
-
-// onTerminal has a command begin as a shell does: under the name of one, as the leader of
-// the session of a terminal.
-func onTerminal(c *exec.Cmd, terminal *os.File) error {
-	const shell = "/run/terminal/bash"
-	if err := os.MkdirAll("/run/terminal", 0o755); err != nil {
-		return err
-	}
-	if err := os.Symlink(c.Path, shell); err != nil && !os.IsExist(err) {
-		return err
-	}
-	c.Path, c.ExtraFiles = shell, []*os.File{terminal}
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 3}
-	return nil
 }

@@ -140,12 +140,3 @@ func kernelCPUOffline(t *T) {
 	}
 	t.Textf("affinity to the CPU that went offline became %v", setKeys(after))
 }
-
-func setKeys(m map[set]bool) []string {
-	var r []string
-	for s := range m {
-		r = append(r, s.String())
-	}
-	slices.Sort(r)
-	return r
-}

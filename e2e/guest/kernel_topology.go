@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 )
@@ -39,4 +40,31 @@ func kernelTopology(t *T) {
 		}
 	}
 	t.Textf("%d nodes, %d CPUs, Linux %s", s.Nodes, s.CPUs(), t.read("/proc/sys/kernel/osrelease"))
+}
+
+// kernelCaches: the kernel gives each socket of a node a last-level cache, and its cache-aware scheduling
+// can be switched off and on.
+func kernelCaches(t *T) {
+	for _, cache := range t.caches() {
+		for _, cpu := range cache.ids() {
+			got := t.set(t.read(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/cache/index3/shared_cpu_list", cpu)))
+			if got != cache {
+				t.Fatalf("cpu%d shares its last-level cache with %s, the shape says %s", cpu, got, cache)
+			}
+		}
+	}
+	if _, err := os.Stat(llcSwitch); err != nil {
+		t.Skipf("this kernel has no cache-aware scheduling: %v", err)
+	}
+	if got := t.read(llcSwitch); got != "1" {
+		t.Fatalf("cache-aware scheduling is %q from the start, 1 was found with Linux 7.3", got)
+	}
+	t.Defer(func() { writeText(llcSwitch, "1") })
+	for _, value := range []string{"0", "1"} {
+		t.write(llcSwitch, value)
+		if got := t.read(llcSwitch); got != value {
+			t.Fatalf("cache-aware scheduling is %q after %s was written", got, value)
+		}
+	}
+	t.Textf("%d caches on %d nodes", len(t.caches()), t.shape.Nodes)
 }

@@ -10,9 +10,8 @@ import (
 	"runtime"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/homenode/homenode/e2e/suite"
+	"golang.org/x/sys/unix"
 )
 
 // loadModules loads what the rig put into the initramfs or on the second disk, in the order of the names.
@@ -118,4 +117,15 @@ func inNetns(argv []string) error {
 		return fmt.Errorf("mount sysfs: %w", err)
 	}
 	return fmt.Errorf("run %s: %w", argv[0], syscall.Exec(argv[0], argv, os.Environ()))
+}
+
+// queues is how many queue pairs a card has by its values.
+func (n nic) queues(s snapshot) int {
+	rx := 0
+	for f := range s {
+		if ok, _ := filepath.Match("/sys/class/net/*/queues/rx-*/rps_cpus", f); ok {
+			rx++
+		}
+	}
+	return rx
 }

@@ -21,3 +21,5 @@ func asNobody(argv []string) error {
 	}
 	return fmt.Errorf("run %s: %w", argv[0], syscall.Exec(argv[0], argv, os.Environ()))
 }
+
+var viaNobody = []string{self, "as-nobody"}

@@ -77,3 +77,31 @@ const balancingFile = "/proc/sys/kernel/numa_balancing"
 
 // warm lets the machine run; emulated time is close to the host's.
 func warm(d time.Duration) { time.Sleep(d) }
+
+// llcSwitch is the switch of the kernel's cache-aware scheduling (Linux 7.2).
+const llcSwitch = "/sys/kernel/debug/sched/llc_balancing/enabled"
+
+// caches returns the last-level caches of the shape, by lowest CPU.
+func (t *T) caches() []set {
+	var out []set
+	size := t.shape.CPUsPerCache()
+	for first := 0; first < t.shape.CPUs(); first += size {
+		var s set
+		for cpu := first; cpu < first+size; cpu++ {
+			s |= setOf(cpu)
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// cachesOf returns the number of caches that have some of the CPUs.
+func (t *T) cachesOf(cpus set) int {
+	in := 0
+	for _, cache := range t.caches() {
+		if cpus&cache != 0 {
+			in++
+		}
+	}
+	return in
+}

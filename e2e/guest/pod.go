@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,7 +38,6 @@ type containerSpec struct {
 }
 
 const (
-	podFolder = workFolder + "/pods"
 	// The images of the guest's disk.
 	walkerImage   = "docker.io/e2e/busybox:1"
 	programsImage = "docker.io/e2e/programs:1"
@@ -216,24 +214,6 @@ func (p *pod) labelled(more map[string]string) map[string]string {
 		}
 	}
 	return r
-}
-
-// make makes a cgroup and its parents, each with the controllers for those below.
-func (g group) make() error {
-	if err := os.MkdirAll(string(g), 0o755); err != nil {
-		return fmt.Errorf("make cgroup: %w", err)
-	}
-	for dir := cgroupRoot; ; {
-		if err := writeText(dir+"/cgroup.subtree_control", "+cpuset +cpu +memory +pids"); err != nil {
-			return err
-		}
-		rest := strings.TrimPrefix(strings.TrimPrefix(string(g), dir), "/")
-		if rest == "" {
-			return nil
-		}
-		next, _, _ := strings.Cut(rest, "/")
-		dir = filepath.Join(dir, next)
-	}
 }
 
 // resources is what the kubelet asks of the runtime for a container.

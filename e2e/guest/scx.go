@@ -86,13 +86,6 @@ func (t *T) window() time.Duration {
 	return 2 * time.Second
 }
 
-// uses is the CPUs that a cgroup uses on average, over so long.
-func (g group) uses(over time.Duration) float64 {
-	used, start := g.used(), time.Now()
-	time.Sleep(over)
-	return float64(g.used()-used) / float64(time.Since(start))
-}
-
 // freeze waits until the kernel has done it.
 func (t *T) freeze(g group) {
 	t.write(g.file("cgroup.freeze"), "1")

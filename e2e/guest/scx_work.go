@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -106,22 +105,4 @@ func (t *T) in(g group, args ...string) *exec.Cmd {
 	t.runIn(g, c)
 	t.Defer(func() { c.Process.Kill(); c.Wait() })
 	return c
-}
-
-// used is the CPU time of a cgroup so far.
-func (g group) used() time.Duration {
-	for line := range strings.Lines(readText(g.file("cpu.stat"))) {
-		if v, ok := strings.CutPrefix(line, "usage_usec "); ok {
-			us, _ := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
-			return time.Duration(us) * time.Microsecond
-		}
-	}
-	return 0
-}
-
-// inode is the cgroup's ID.
-func (t *T) inode(g group) uint64 {
-	var s syscall.Stat_t
-	t.Do(syscall.Stat(string(g), &s))
-	return s.Ino
 }

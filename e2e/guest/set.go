@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -83,4 +84,13 @@ func (s set) String() string {
 		i = z
 	}
 	return strings.Join(parts, ",")
+}
+
+func setKeys(m map[set]bool) []string {
+	var r []string
+	for s := range m {
+		r = append(r, s.String())
+	}
+	slices.Sort(r)
+	return r
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"unsafe"
@@ -88,4 +89,11 @@ func bootParam(name string) string {
 		}
 	}
 	return ""
+}
+
+// seed is that of the run: it decides the order of the arms, and in which order and how far apart
+// programs start.
+func seed() uint64 {
+	n, _ := strconv.ParseUint(bootParam("seed"), 10, 64)
+	return n
 }

@@ -96,3 +96,21 @@ func (t *T) same(what string, before, after snapshot, keep func(string) bool) {
 		t.Fatalf("%s: %d of %d values differ: %s", what, len(d), len(before), strings.Join(d, "; "))
 	}
 }
+
+// hostSettings reads where the host's interrupts and unbound work may go.
+func hostSettings() snapshot {
+	return filesOf("/proc/irq/*/smp_affinity_list", "/proc/irq/default_smp_affinity",
+		"/sys/devices/virtual/workqueue/cpumask", "/sys/devices/virtual/workqueue/*/cpumask")
+}
+
+// filesOf reads the files that patterns name.
+func filesOf(patterns ...string) snapshot {
+	s := snapshot{}
+	for _, pattern := range patterns {
+		names, _ := filepath.Glob(pattern)
+		for _, n := range names {
+			s[n] = readText(n)
+		}
+	}
+	return s
+}

@@ -17,18 +17,6 @@ const (
 	installedUnit = "/etc/systemd/system/homenode.service"
 )
 
-// systemdLimit is for a state that systemd and a daemon with a period of 2 s bring about.
-const systemdLimit = 90 * time.Second
-
-// command runs a command that must end well and gives its output.
-func (t *T) command(argv ...string) string {
-	r := captureFor(systemdLimit, argv, strings.Join(argv, " "))
-	if r.exit != exitOK {
-		t.Fatalf("%s: exit status %d, said %q and %q", strings.Join(argv, " "), r.exit, cut(r.out), cut(r.err))
-	}
-	return r.out
-}
-
 // show is a property of a unit as systemd tells it.
 func (t *T) show(unit, property string) string {
 	return strings.TrimSpace(t.command("systemctl", "show", "-p", property, "--value", unit))

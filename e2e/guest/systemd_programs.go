@@ -148,16 +148,6 @@ func (t *T) pidsOf(unit string) []int {
 	return t.pidsIn(group(cgroupRoot + t.show(unit, "ControlGroup")))
 }
 
-// pidsIn are the processes of a cgroup.
-func (t *T) pidsIn(g group) (pids []int) {
-	for text := range strings.FieldsSeq(readText(g.file("cgroup.procs"))) {
-		pid, err := strconv.Atoi(text)
-		t.Do(err)
-		pids = append(pids, pid)
-	}
-	return pids
-}
-
 // whereUnit is where all processes of a service are.
 func (t *T) whereUnit(unit string) (nodes set, own map[int]int, processes int) {
 	return t.whereAll(t.pidsOf(unit))

@@ -43,12 +43,6 @@ func tollProcess(args []string) error {
 	return fmt.Errorf("toll: hog, server, clock or step, not %q", args)
 }
 
-func monotonic() int64 {
-	var ts syscall.Timespec
-	syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, 1, uintptr(unsafe.Pointer(&ts)), 0)
-	return ts.Nano()
-}
-
 // batchWork works for ever, on so many threads.
 func batchWork(n int) error {
 	code, err := mapWork(workBatch)
@@ -171,13 +165,4 @@ func (t *T) startToll(g group, c *exec.Cmd) {
 	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	c.Stderr = os.Stderr
 	t.runIn(g, c)
-}
-
-// runIn starts a command in a cgroup.
-func (t *T) runIn(g group, c *exec.Cmd) {
-	dir, err := os.Open(string(g))
-	t.Do(err)
-	defer dir.Close()
-	c.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(dir.Fd())}
-	t.Do(c.Start())
 }

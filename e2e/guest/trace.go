@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unsafe"
 )
 
 // What ran where and who waited, as the kernel's own tracepoints tell it: no counter of homenode
@@ -256,4 +257,10 @@ func (t *T) members(gs ...group) func(tid int) bool {
 		}
 	}
 	return func(tid int) bool { return has[tid] }
+}
+
+func monotonic() int64 {
+	var ts syscall.Timespec
+	syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, 1, uintptr(unsafe.Pointer(&ts)), 0)
+	return ts.Nano()
 }

@@ -220,11 +220,3 @@ func libvirtHelper(t *T) {
 	t.stop(d)
 	t.Textf("from node 3 to 1 and, after the guest, to 2, its memory with it; undone")
 }
-
-// affinities is the CPUs that the threads of a process may use, together.
-func (t *T) affinities(pid int) (all set) {
-	for _, s := range allowed(pid) {
-		all |= s
-	}
-	return all
-}

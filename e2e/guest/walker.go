@@ -18,6 +18,9 @@ import (
 	"github.com/homenode/homenode/e2e/suite"
 )
 
+// podFolder holds the files of walkers in pods, and the logs of pods.
+const podFolder = workFolder + "/pods"
+
 // walkerSpec is what a walker is started with; see command walker.
 type walkerSpec struct {
 	name    string
@@ -258,4 +261,76 @@ func inParallel(ws []*walker, f func(int, *walker)) {
 		wg.Go(func() { f(i, w) })
 	}
 	wg.Wait()
+}
+
+// onTerminal has a command begin as a shell does: under the name of one, as the leader of
+// the session of a terminal.
+func onTerminal(c *exec.Cmd, terminal *os.File) error {
+	const shell = "/run/terminal/bash"
+	if err := os.MkdirAll("/run/terminal", 0o755); err != nil {
+		return err
+	}
+	if err := os.Symlink(c.Path, shell); err != nil && !os.IsExist(err) {
+		return err
+	}
+	c.Path, c.ExtraFiles = shell, []*os.File{terminal}
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Ctty: 3}
+	return nil
+}
+
+// walkerBehind starts a walker of slot 8 by a command line that becomes it, and waits until
+// it is ready; the caller ends it.
+func (t *T) walkerBehind(name string, argv []string) *walker {
+	c := exec.Command(argv[0], argv[1:]...)
+	w := &walker{walkerSpec: walkerSpec{name: name, slot: 8}, cmd: c}
+	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	c.Stderr = &w.err
+	in, err := c.StdinPipe()
+	t.Do(err)
+	out, err := c.StdoutPipe()
+	t.Do(err)
+	t.Do(c.Start())
+	w.in, w.out, w.pid = in, bufio.NewReader(out), c.Process.Pid
+	t.expect(w, "ready")
+	return w
+}
+
+// hugePages is how many transparent huge pages of 2 MiB a walker has.
+func (w *walker) hugePages(t *T) int {
+	for line := range strings.Lines(t.read(fmt.Sprintf("/proc/%d/smaps_rollup", w.pid))) {
+		var kib int
+		if n, _ := fmt.Sscanf(line, "AnonHugePages: %d kB", &kib); n == 1 {
+			return kib >> 11
+		}
+	}
+	return 0
+}
+
+// waits is the part of the time that a walker's busy threads waited for a CPU
+// instead of running, from /proc/TID/schedstat, over so long.
+func (w *walker) waits(over time.Duration) float64 {
+	type spent struct{ ran, waited float64 }
+	look := func() map[int]spent {
+		r := map[int]spent{}
+		for _, tid := range threadsOf(w.pid) {
+			f := strings.Fields(readText(fmt.Sprintf("/proc/%d/schedstat", tid)))
+			if len(f) < 2 {
+				continue
+			}
+			ran, _ := strconv.ParseFloat(f[0], 64)
+			waited, _ := strconv.ParseFloat(f[1], 64)
+			r[tid] = spent{ran, waited}
+		}
+		return r
+	}
+	before := look()
+	time.Sleep(over)
+	var sum spent
+	for tid, s := range look() {
+		if b, ok := before[tid]; ok {
+			sum.ran += s.ran - b.ran
+			sum.waited += s.waited - b.waited
+		}
+	}
+	return sum.waited / max(1, sum.ran+sum.waited)
 }
