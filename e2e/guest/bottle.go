@@ -123,8 +123,8 @@ func (t *T) armsFor(each int) []arm {
 	return []arm{
 		{name: suite.BottleArms[0], warm: 2 * settle},
 		{name: suite.BottleArms[1], warm: balancingTime, balancing: true},
-		{name: suite.BottleArms[2], warm: settle, running: t.numadRule},
-		{name: suite.BottleArms[3], warm: settle, running: t.tasksetRule},
+		{name: suite.BottleArms[2], warm: settle, running: func(programs [][]int) { t.numadRule(programs) }},
+		{name: suite.BottleArms[3], warm: settle, running: func(programs [][]int) { t.tasksetRule(programs) }},
 		{name: suite.BottleArms[4], warm: settle, cpus: kubeletRule(t.shape.CPUs(), each)},
 		{name: suite.BottleArms[5], warm: settle, homenode: true},
 		{name: suite.BottleArms[6], warm: settle, run: true},

@@ -61,7 +61,7 @@ type hosting struct {
 
 // services runs programs that ask for so many CPUs each as services of systemd.
 func (t *T) services(each int) hosting {
-	h := hosting{pids: t.pidsOf}
+	h := hosting{pids: func(unit string) []int { return t.pidsOf(unit) }}
 	h.history = func() string { return t.command(installed, "history", "--limit", "0") }
 	h.homenode = func() func() {
 		t.command("systemctl", "start", "homenode")

@@ -14,7 +14,7 @@ func main() {
 	case len(os.Args) == 2 && os.Args[1] == "systemd":
 		pid1()
 	case len(os.Args) == 3 && os.Args[1] == "test":
-		os.Exit(runTest(os.Args[2]))
+		os.Exit(runTest(os.Args[2], tests))
 	case len(os.Args) > 1 && os.Args[1] == "as-service":
 		fail(asService(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "in-group":

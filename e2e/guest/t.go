@@ -96,8 +96,8 @@ func (t *T) until(limit, every time.Duration, what string, f func() (ok bool, wh
 	}
 }
 
-// runTest is the whole of a test process.
-func runTest(name string) int {
+// runTest is the whole of a test process: it runs one of tests, and returns the exit status.
+func runTest(name string, tests map[string]func(*T)) int {
 	out := os.NewFile(3, "verdict")
 	wire, err := os.OpenFile(wireDevice, os.O_WRONLY, 0)
 	if err != nil {
