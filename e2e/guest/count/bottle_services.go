@@ -180,7 +180,8 @@ http {
 		// Buffers are mapped each by themselves, where the plugin knows whose they are, and not in the heap.
 		Argv: []string{"/usr/bin/env", "MALLOC_MMAP_THRESHOLD_=65536", "/usr/sbin/nginx", "-e", folder + "/error.log", "-c", folder + "/nginx.conf"},
 		Ready: func() bool {
-			return lab.Capture([]string{"ab", "-q", "-n", "1", "http://127.0.0.1:8080/page.html"}, "").Exit == lab.ExitOK
+			page := []string{"ab", "-q", "-n", "1", "http://127.0.0.1:8080/page.html"}
+			return lab.Capture(page, "").Exit == lab.ExitOK
 		},
 	}
 }

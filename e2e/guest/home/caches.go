@@ -31,7 +31,8 @@ func homenodeCaches(t *lab.T) {
 			t.Fatalf("topology --json: cache %d has CPUs %s, the shape says %s", i, got, caches[i])
 		}
 	}
-	doctor := t.Must(lab.Capture([]string{lab.HomenodeBin, "doctor", "--no-measure"}, "doctor --no-measure"), lab.ExitOK)
+	asked := []string{lab.HomenodeBin, "doctor", "--no-measure"}
+	doctor := t.Must(lab.Capture(asked, "doctor --no-measure"), lab.ExitOK)
 	want := fmt.Sprintf("node0 has %d last-level caches", t.Shape.Caches)
 	if !strings.Contains(lab.OneLine(doctor.Out), want) {
 		t.Fatalf("doctor does not say %q: %s", want, doctor.Out)
@@ -41,7 +42,8 @@ func homenodeCaches(t *lab.T) {
 	kernelKnown(t, "on", "off")
 
 	for i := range caches { // all together fill the machine
-		w := t.WalkerBehind("dedicated", []string{lab.HomenodeBin, "--socket", lab.SocketPath, "run", "--class", "dedicated",
+		w := t.WalkerBehind("dedicated", []string{lab.HomenodeBin, "--socket", lab.SocketPath, "run",
+			"--class", "dedicated",
 			"--cpus", fmt.Sprint(t.Shape.CPUsPerCache()), "--memory", "32MiB", "--",
 			"/bin/walker", "--slot", fmt.Sprint(i), "--mib", "16", "--threads", "2", "--place", "local"})
 		defer w.Kill()

@@ -23,7 +23,8 @@ func homenodeHost(t *lab.T) {
 	for n := range t.Shape.Nodes { // SMT2, siblings side by side
 		reserve |= t.Set("0-1") << (n * t.Shape.CPUsPerNode)
 	}
-	args := []string{"host", "prepare", "--agents", "walker", "--state-dir", lab.StateFolder, "--reserve", reserve.String()}
+	args := []string{"host", "prepare", "--agents", "walker", "--state-dir", lab.StateFolder,
+		"--reserve", reserve.String()}
 	plan := t.Must(lab.Homenode(append(args, "--dry-run")...), lab.ExitOK).Out
 	t.Same("after a dry run", before, lab.TakeSnapshot(ws), lab.All)
 	t.Same("settings after a dry run", settings, lab.HostSettings(), lab.All)

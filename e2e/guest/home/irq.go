@@ -71,7 +71,8 @@ func homenodeIRQ(t *lab.T) {
 		"workloads: [{match: /alone, class: dedicated, cpus: 2, near: [" + card.Name + "]}]\n"})
 	var alone lab.Set
 	start := time.Now()
-	t.Poll(120*time.Second, time.Second, "interrupts on the card's node, away from dedicated CPUs", func() (bool, string) {
+	const placed = "interrupts on the card's node, away from dedicated CPUs"
+	t.Poll(120*time.Second, time.Second, placed, func() (bool, string) {
 		for _, w := range t.Status().Workloads {
 			if w.ID == "/alone" {
 				alone = t.Set(w.CPUSet)

@@ -53,7 +53,8 @@ func homenodeNumactl(t *lab.T) {
 		t.Logf("numactl %s = homenode run %s: %+v", x.numactl, x.homenode, a)
 	}
 	// Who shows what holds says the same of both.
-	r := lab.CaptureFor(lab.CommandLimit, []string{"/bin/numactl", "--membind=1", lab.HomenodeBin, "run", "--show"}, "run --show")
+	argv := []string{"/bin/numactl", "--membind=1", lab.HomenodeBin, "run", "--show"}
+	r := lab.CaptureFor(lab.CommandLimit, argv, "run --show")
 	if r.Exit != lab.ExitOK || !strings.Contains(r.Out, "bind, node 1") {
 		t.Fatalf("%s", r)
 	}

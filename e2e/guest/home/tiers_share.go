@@ -34,7 +34,8 @@ func tiersShare(t *lab.T) {
 		Name: "web", Slot: 0, MiB: webMiB, Threads: 1, Place: "bind:0", Unbind: true, Sleep: "20ms",
 	})[0]
 	job := t.NewGroup(lab.CgroupRoot, "job")
-	balancing, aging := lab.OneLine(lab.ReadText(lab.BalancingFile)), lab.OneLine(lab.ReadText("/sys/kernel/mm/lru_gen/enabled"))
+	balancing := lab.OneLine(lab.ReadText(lab.BalancingFile))
+	aging := lab.OneLine(lab.ReadText("/sys/kernel/mm/lru_gen/enabled"))
 	t.Logf("tiers: %s, numa_balancing %s, lru_gen %s", tiersOfKernel(), balancing, aging)
 
 	off := inDRAM(t, web, job, "homenode off")

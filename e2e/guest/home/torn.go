@@ -21,7 +21,8 @@ func homenodeTorn(t *lab.T) {
 	t.Do(os.WriteFile(lab.WorkFolder+"/token", []byte(token), 0o600))
 	// The rule is about workloads of more than 256 MiB.
 	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "db", Slot: 0, MiB: 264, Threads: 1, Place: "interleave", Unbind: true})
-	o := lab.DaemonOptions{Mode: "observe", Extra: fmt.Sprintf("api: {listen: %q, token: %s/token}\n", metrics, lab.WorkFolder)}
+	o := lab.DaemonOptions{Mode: "observe"}
+	o.Extra = fmt.Sprintf("api: {listen: %q, token: %s/token}\n", metrics, lab.WorkFolder)
 	ratio := func(phase string, right func(float64) bool) (is float64) {
 		var lines []string
 		t.Poll(60*time.Second, time.Second, phase+" by /metrics", func() (bool, string) {

@@ -34,7 +34,8 @@ func homenodeTrial(t *lab.T) {
 		t.Fatalf("this kernel has no %s", cachesFile)
 	}
 	now := func() arms {
-		return arms{lab.ReadText(lab.BalancingFile), lab.ReadText(cachesFile), lab.ReadText(g.File("cpuset.mems")) != all}
+		bound := lab.ReadText(g.File("cpuset.mems")) != all
+		return arms{lab.ReadText(lab.BalancingFile), lab.ReadText(cachesFile), bound}
 	}
 	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Restore: true, Extra: "workloads: [{match: /steady, class: dedicated, cpus: 1}]\n"})
 	defer t.Stop(d)

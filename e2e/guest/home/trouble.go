@@ -177,7 +177,8 @@ func ReadOnlyCgroups(argv []string) error {
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
-	if err := syscall.Mount("", lab.CgroupRoot, "", syscall.MS_REMOUNT|syscall.MS_BIND|syscall.MS_RDONLY, ""); err != nil {
+	const readOnly = syscall.MS_REMOUNT | syscall.MS_BIND | syscall.MS_RDONLY
+	if err := syscall.Mount("", lab.CgroupRoot, "", readOnly, ""); err != nil {
 		return fmt.Errorf("make %s read-only: %w", lab.CgroupRoot, err)
 	}
 	return fmt.Errorf("run %s: %w", argv[0], syscall.Exec(argv[0], argv, os.Environ()))

@@ -60,7 +60,7 @@ func homenodeWho(t *lab.T) {
 	t.Textf("%s on node %s when it was old enough, the shell on node 2 by order", train.ID(), homes[train.Name])
 }
 
-// newTerminal is a terminal of which nobody has control yet.
+// newTerminal is a terminal without a controlling process.
 func newTerminal(t *lab.T) *os.File {
 	t.Do(os.MkdirAll("/dev/pts", 0o755))
 	if err := unix.Mount("devpts", "/dev/pts", "devpts", 0, "ptmxmode=0666"); err != nil && err != unix.EBUSY {

@@ -130,7 +130,8 @@ func kernelCPUOffline(t *lab.T) {
 	})
 	t.Walking([]*lab.Walker{w})
 
-	p := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "p", Slot: 1, MiB: 16, Threads: 1, Place: "local", Plain: true})[0]
+	spec := lab.WalkerSpec{Name: "p", Slot: 1, MiB: 16, Threads: 1, Place: "local", Plain: true}
+	p := t.StartWalkers(lab.CgroupRoot, spec)[0]
 	for _, tid := range lab.ThreadsOf(p.PID) {
 		t.Do(lab.SetAffinity(tid, lab.SetOf(9)))
 	}

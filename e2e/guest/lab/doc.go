@@ -6,7 +6,7 @@
 //
 // What tests start: walkers (walker.go), the programs that a test places; crowds of them
 // (crowd.go); the daemon and the commands of homenode (homenode.go); commands as an
-// ordinary user (nobody.go) and as children of PID 1 (orphan.go).
+// ordinary user and as children of PID 1 (orphan.go).
 //
 // What tests read: files of the kernel (files.go), CPU sets and node sets (set.go), cgroups
 // (cgroup.go), affinity (affinity.go), nodes and caches (node.go), pages by node

@@ -52,7 +52,8 @@ func (p Pages) Bind(mode int, nodes Set) error {
 	if nodes != 0 {
 		ptr, bits = uintptr(unsafe.Pointer(&mask)), 65
 	}
-	_, _, e := syscall.Syscall6(syscall.SYS_MBIND, uintptr(unsafe.Pointer(&p.Bytes[0])), uintptr(len(p.Bytes)), uintptr(mode), ptr, bits, 0)
+	_, _, e := syscall.Syscall6(syscall.SYS_MBIND, uintptr(unsafe.Pointer(&p.Bytes[0])), uintptr(len(p.Bytes)),
+		uintptr(mode), ptr, bits, 0)
 	runtime.KeepAlive(&mask)
 	if e != 0 {
 		return fmt.Errorf("mbind mode %d nodes %s: %w", mode, nodes, e)

@@ -25,7 +25,8 @@ func engines(t *lab.T) (docker, podman string) {
 		"--storage-driver", "vfs", "--bridge=none", "--iptables=false", "--ip6tables=false")
 	t.Defer(func() { lab.Capture([]string{"systemctl", "stop", "dockerd"}, "") })
 	t.OnFailure(func() {
-		t.LogLines("dockerd", lab.Capture([]string{"journalctl", "-u", "dockerd", "--no-pager", "-o", "cat"}, "").Out, 30)
+		log := lab.Capture([]string{"journalctl", "-u", "dockerd", "--no-pager", "-o", "cat"}, "")
+		t.LogLines("dockerd", log.Out, 30)
 	})
 	t.Poll(2*lab.SystemdLimit, time.Second, "Docker answers", func() (bool, string) {
 		r := lab.CaptureFor(lab.SystemdLimit, []string{"docker", "version"}, "docker version")

@@ -40,7 +40,8 @@ func Install(t *lab.T) {
 	configure(t, "e2e")
 	t.Command("systemctl", "daemon-reload")
 	t.OnFailure(func() {
-		t.LogLines("journal", lab.Capture([]string{"journalctl", "-u", "homenode", "--no-pager", "-o", "cat"}, "").Out, 40)
+		log := lab.Capture([]string{"journalctl", "-u", "homenode", "--no-pager", "-o", "cat"}, "")
+		t.LogLines("journal", log.Out, 40)
 		t.LogLines("status", lab.Capture([]string{Installed, "status"}, "").Out, 20)
 	})
 }
@@ -122,7 +123,8 @@ func systemdUnit(t *lab.T) {
 	if n := Show(t, "homenode", "NRestarts"); n != "1" {
 		t.Fatalf("systemd restarted it %s times", n)
 	}
-	if now := []string{lab.ReadText(db + "/cpuset.cpus"), lab.ReadText(web + "/cpuset.cpus")}; !slices.Equal(now, homes) {
+	now := []string{lab.ReadText(db + "/cpuset.cpus"), lab.ReadText(web + "/cpuset.cpus")}
+	if !slices.Equal(now, homes) {
 		t.Fatalf("after a restart and a kill: %q, was %q", now, homes)
 	}
 	t.Command("systemctl", "stop", "homenode")

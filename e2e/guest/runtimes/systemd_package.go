@@ -32,7 +32,8 @@ func systemdPackage(t *lab.T) {
 	t.Do(os.WriteFile("/var/lib/dpkg/status", nil, 0o644))
 	const program = "/usr/bin/homenode"
 	t.OnFailure(func() {
-		t.LogLines("journal", lab.Capture([]string{"journalctl", "-u", "homenode", "--no-pager", "-o", "cat"}, "").Out, 40)
+		log := lab.Capture([]string{"journalctl", "-u", "homenode", "--no-pager", "-o", "cat"}, "")
+		t.LogLines("journal", log.Out, 40)
 		t.LogLines("status", lab.Capture([]string{program, "status"}, "").Out, 20)
 	})
 	db := serve(t, "system.slice", "db", "--slot 1 --mib 64 --threads 2 --place bind:3 --unbind")
@@ -40,7 +41,8 @@ func systemdPackage(t *lab.T) {
 	settings := func() string {
 		var s string
 		for _, dir := range []string{db, web} {
-			s += fmt.Sprintf("%s: CPUs %q, nodes %q\n", dir, lab.ReadText(dir+"/cpuset.cpus"), lab.ReadText(dir+"/cpuset.mems"))
+			cpus, mems := lab.ReadText(dir+"/cpuset.cpus"), lab.ReadText(dir+"/cpuset.mems")
+			s += fmt.Sprintf("%s: CPUs %q, nodes %q\n", dir, cpus, mems)
 		}
 		return s
 	}

@@ -185,7 +185,8 @@ func unitAtHome(t *lab.T, unit string, home lab.Set) lab.Set {
 		home = nodes
 	}
 	if nodes != home || home.Size() != 1 || lab.Share(own, home) < 0.99 {
-		t.Fatalf("%s: home %s, its threads may use the CPUs of nodes %s, memory %s", unit, home, nodes, lab.ByNodeText(own))
+		t.Fatalf("%s: home %s, its threads may use the CPUs of nodes %s, memory %s",
+			unit, home, nodes, lab.ByNodeText(own))
 	}
 	pages := 0
 	for _, n := range own {

@@ -178,7 +178,8 @@ func libvirtAdopt(t *lab.T) {
 	unmoved(t, "after adopting", six, was)
 	// XML that is none, or no guest's.
 	for _, text := range []string{"", "<domain", "<network/>", "<domain><name>x</name><vcpu>none</vcpu></domain>"} {
-		saysWhy(t, vmCommand("list", "--synthetic", "node:2 core:2", "--running", xmlFile(t, "broken", text)), lab.ExitUsage)
+		r := vmCommand("list", "--synthetic", "node:2 core:2", "--running", xmlFile(t, "broken", text))
+		saysWhy(t, r, lab.ExitUsage)
 	}
 	t.Textf("%s; %s", strings.TrimSpace(r.Out), strings.TrimSpace(r.Err))
 }

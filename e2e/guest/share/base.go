@@ -126,7 +126,8 @@ func shareBase(t *lab.T) {
 // shareCores: batch work has whole cores, fewer than there are, while its budget is no number of
 // cores, and all CPUs again when it is turned off.
 func shareCores(t *lab.T) {
-	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "web", Slot: 0, MiB: 32, Threads: 1, Place: "local", Busy: true},
+	ws := t.StartWalkers(lab.CgroupRoot,
+		lab.WalkerSpec{Name: "web", Slot: 0, MiB: 32, Threads: 1, Place: "local", Busy: true},
 		lab.WalkerSpec{Name: "encode", Slot: 1, MiB: 32, Threads: 1, Place: "local", Busy: true})
 	encode := ws[1].Group
 	t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Extra: shareRules + "share: {enabled: true, sched_ext: off}\n"})
@@ -158,7 +159,8 @@ func shareFreeze(t *lab.T) {
 	if _, err := os.Stat("/proc/pressure/cpu"); err != nil {
 		t.Skipf("no pressure: %v", err)
 	}
-	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "web", Slot: 0, MiB: 16, Threads: 8, Place: "local", Busy: true},
+	ws := t.StartWalkers(lab.CgroupRoot,
+		lab.WalkerSpec{Name: "web", Slot: 0, MiB: 16, Threads: 8, Place: "local", Busy: true},
 		lab.WalkerSpec{Name: "encode", Slot: 1, MiB: 16, Threads: 2, Place: "local", Busy: true})
 	encode := ws[1].Group
 	o := lab.DaemonOptions{Mode: "enforce", Extra: shareRules + "share: {enabled: true, freeze: true, max_wait: 1, sched_ext: off}\n"}
@@ -263,6 +265,7 @@ func shareRun(t *lab.T) {
 	if nobody.Exit != lab.ExitOK || !strings.Contains(nobody.Err, "it has no cgroup of its own and runs as batch work by its affinity alone") {
 		t.Fatalf("as nobody: %s", nobody)
 	}
-	t.Must(lab.HomenodeVia(lab.ViaNobody, "run", "--class", "batch", "--strict", "--", "/bin/walker", "--help"), lab.ExitForbidden)
+	strict := []string{"run", "--class", "batch", "--strict", "--", "/bin/walker", "--help"}
+	t.Must(lab.HomenodeVia(lab.ViaNobody, strict...), lab.ExitForbidden)
 	t.Textf("a cgroup that runs last, left by undo, removed when empty")
 }

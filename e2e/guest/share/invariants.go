@@ -208,7 +208,8 @@ func scxIdle(t *lab.T) {
 	switched(t, off)
 	last := t.Shape.Nodes - 1
 	theirs := all[last*t.Shape.CPUsPerNode:]
-	t.Do(s.SetTiers([]scx.Cgroup{tiered(t, on, workload.Online), tiered(t, off, workload.BatchTier, topology.NodeID(last))}))
+	offTier := tiered(t, off, workload.BatchTier, topology.NodeID(last))
+	t.Do(s.SetTiers([]scx.Cgroup{tiered(t, on, workload.Online), offTier}))
 	time.Sleep(50 * time.Millisecond)
 	before := counters(t, s)
 	tr = t.Trace(func() {

@@ -102,7 +102,8 @@ func shareKernel(t *lab.T) {
 	before := shareState(encode)
 	t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Period: "2s", Extra: lacksConfig})
 	lacking(t, encode, "This kernel has no sched_ext")
-	if r := lab.Homenode("share", "upgrade"); r.Exit != lab.ExitForbidden || strings.Count(strings.TrimSpace(r.Err), "\n") > 0 {
+	r := lab.Homenode("share", "upgrade")
+	if r.Exit != lab.ExitForbidden || strings.Count(strings.TrimSpace(r.Err), "\n") > 0 {
 		t.Fatalf("%s", r)
 	}
 	t.Must(lab.Homenode("share", "off"), lab.ExitOK)
@@ -177,7 +178,8 @@ func shareDelegated(t *lab.T) {
 	one("a daemon", d.Text(), "as root")
 	r := t.Must(lab.HomenodeVia(within, "run", "--class", "batch", "--", "/bin/walker", "--help"), lab.ExitOK)
 	one("run", r.Err, "no cgroup of its own")
-	r = t.Must(lab.HomenodeVia(within, "run", "--class", "batch", "--strict", "--", "/bin/walker", "--help"), lab.ExitForbidden)
+	strict := []string{"run", "--class", "batch", "--strict", "--", "/bin/walker", "--help"}
+	r = t.Must(lab.HomenodeVia(within, strict...), lab.ExitForbidden)
 	one("run --strict", r.Err, "--strict")
 
 	// It may look, and says what batch work would have.

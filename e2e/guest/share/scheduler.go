@@ -272,7 +272,8 @@ func schedulerRun(t *lab.T) {
 // threads that wait are given back to the fair class in time, and the scheduler stays.
 func shareStarved(t *lab.T) {
 	encode, _ := sharedHost(t)
-	t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Extra: strings.ReplaceAll(sharingOn, "match: web", `match: "web*"`)})
+	all := strings.ReplaceAll(sharingOn, "match: web", `match: "web*"`)
+	t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Extra: all})
 	awaitScheduler(t, encode)
 	startIn(t, encode.Group, "hog", "20")
 	seq := t.Read(schedExt + "enable_seq")
@@ -299,7 +300,9 @@ func shareStarved(t *lab.T) {
 // alone and named, and when that is gone ours is loaded.
 func shareOther(t *lab.T) {
 	encode, _ := sharedHost(t)
-	t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Period: "2s", Extra: sharingOn, Wrap: []string{lab.Self, "as-service"}})
+	t.StartDaemon(lab.DaemonOptions{
+		Mode: "enforce", Period: "2s", Extra: sharingOn, Wrap: []string{lab.Self, "as-service"},
+	})
 	version := awaitScheduler(t, encode).Scheduler.Version
 	t.Must(lab.Homenode("share", "off"), lab.ExitOK)
 	t.Poll(5*time.Second, time.Second, "share off takes it out", func() (bool, string) {
@@ -312,7 +315,8 @@ func shareOther(t *lab.T) {
 		t.Fatalf("it came back")
 	}
 	object := strings.ReplaceAll(t.Read(filepath.Join(lab.StateFolder, "schedulers", version+".o")), "homenode\x00", "somebody\x00")
-	theirs, err := scx.Load(context.Background(), scx.Options{Pin: "/sys/fs/bpf/somebody", Config: anyConfig(t), Object: []byte(object)})
+	theirs, err := scx.Load(context.Background(),
+		scx.Options{Pin: "/sys/fs/bpf/somebody", Config: anyConfig(t), Object: []byte(object)})
 	t.Do(err)
 	t.Do(theirs.Attach())
 	t.Defer(func() { theirs.Detach() })

@@ -87,7 +87,8 @@ func nextScan(t *lab.T) {
 // daemon has the capabilities of the service, and its next scan is due in ten seconds.
 func shareTrigger(t *lab.T) {
 	quiet()
-	s := &tollSetup{t: t, hogs: 6, online: t.NewGroup(lab.CgroupRoot, "online"), batch: t.NewGroup(lab.CgroupRoot, "batch")}
+	s := &tollSetup{t: t, hogs: 6}
+	s.online, s.batch = t.NewGroup(lab.CgroupRoot, "online"), t.NewGroup(lab.CgroupRoot, "batch")
 	h := tollProgram("hog", "hog", "6")
 	startToll(t, s.batch, h)
 	t.Defer(func() {
