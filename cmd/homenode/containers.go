@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"os"
 	"path/filepath"
 
 	"github.com/homenode/homenode/config"
@@ -24,7 +25,8 @@ func containersIn(o *daemon.Options, c config.Config) *nri.Plugin {
 	}
 	p := nri.New(nri.Options{
 		Socket: c.Containers.Socket, Manage: nri.Managed(c.Containers.Manage), Enforce: c.Mode == config.Enforce,
-		BestEffort: c.Containers.BestEffort, Mount: nri.Mount(cgroupMount()), Proc: filepath.Join(machine, "proc"),
+		BestEffort: c.Containers.BestEffort, Mount: nri.Mount(cgroupMount()),
+		Proc: filepath.Join(machine, "proc"), Root: os.DirFS(machine),
 		Grants: c.Containers.Annotations, Key: key, Rule: c.Wishes, Identify: process.Identify, Log: slog.Default(),
 	})
 	o.Sources = append(o.Sources, p)

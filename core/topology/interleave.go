@@ -116,3 +116,32 @@ func (h *Host) InterleaveFrom(i int) (bandwidth []float64, source Source) {
 	}
 	return nil, Assumed
 }
+
+// BandwidthNodes returns a home and the memory without CPUs whose nearest CPUs are in it. A GPU's memory is its own.
+// Work that is bound by memory bandwidth has its pages there in turn.
+func (h *Host) BandwidthNodes(home NodeSet) NodeSet {
+	out := home.Clone()
+	for j := range h.Nodes {
+		n := &h.Nodes[j]
+		if n.Kind != Special || n.OfGPU() || !h.AllowedMems.Has(n.ID) {
+			continue
+		}
+		nearest, near := 0, NodeSet{}
+		for i := range h.Nodes {
+			if h.Nodes[i].CPUs.Empty() || i >= len(h.Distances) || j >= len(h.Distances[i]) {
+				continue
+			}
+			d := h.Distances[i][j]
+			if near.Empty() || d < nearest {
+				nearest, near = d, NodeSet{}
+			}
+			if d == nearest {
+				near.Add(h.Nodes[i].ID)
+			}
+		}
+		if near.Intersects(home) {
+			out.Add(n.ID)
+		}
+	}
+	return out
+}

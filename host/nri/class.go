@@ -27,13 +27,17 @@ const (
 	keyTier       = workload.WishTier
 	keyIsolated   = workload.WishIsolated
 	keySLO        = "slo"
+	keyPolicy     = "policy"
 )
+
+// bandwidth is the policy of work that is bound by memory bandwidth.
+const bandwidth = "bandwidth"
 
 // podPull is how much stronger than by a device one part of a pod is drawn by another: what
 // else speaks for a node is less.
 const podPull = 4
 
-var keys = []string{keyClass, keyImportance, keyNear, keyMaxNodes, keyMemory, keyTier, keyIsolated, keySLO}
+var keys = []string{keyClass, keyImportance, keyNear, keyMaxNodes, keyMemory, keyTier, keyIsolated, keySLO, keyPolicy}
 
 // annotation is that of a container: its own, else its pod's.
 func (p *pod) annotation(key string, c *container) (value string, own, ok bool) {
@@ -84,6 +88,7 @@ type wanted struct {
 	asked   workload.Asked // who made each wish
 	bad     []string       // annotations that cannot be read
 	refused []words.Reason // wishes that were not followed
+	inTurn  bool           // asked for pages in turn at home and in slower memory
 }
 
 // spec returns what a workload wants: by the configuration, else by the QoS class of its pod, and what its
@@ -122,6 +127,7 @@ func (o *Options) spec(g *group) (w wanted) {
 	var wishes workload.Wishes
 	wishes, w.bad = g.pod.wishes(c, w.Class)
 	w.refused = wishes.Over(&w.Spec, &w.asked, backing, g.pod.may)
+	w.spread(g.pod.policy(c))
 	if !g.own { // of several containers the memory of those that say so is theirs
 		w.bad = append(w.bad, g.pod.memoryOf(&w.Spec, &w.asked, g.containers)...)
 	}
@@ -138,6 +144,21 @@ func (o *Options) spec(g *group) (w wanted) {
 		w.CPUs = max(1, w.CPUs)
 	}
 	return w
+}
+
+// policy reports whether a container, or its pod, asks for the policy of bandwidth-bound work.
+func (p *pod) policy(c *container) bool {
+	value, _, _ := p.annotation(keyPolicy, c)
+	return strings.TrimSpace(value) == bandwidth
+}
+
+// spread puts the policy of bandwidth-bound work over the rest. It needs no grant: who has it leaves fast memory to
+// others.
+func (w *wanted) spread(asked bool) {
+	w.inTurn = asked && w.Class != workload.Dedicated
+	if asked && !w.inTurn {
+		w.refused = append(w.refused, words.Because(words.WishRefused, "policy "+bandwidth, words.Because(words.WishNotBound)))
+	}
 }
 
 // ruled notes the wishes that a rule of the configuration makes.
@@ -222,6 +243,10 @@ func (p *pod) wishes(c *container, class workload.Class) (w workload.Wishes, bad
 				continue
 			}
 			w.Goal = &goal
+		case keyPolicy:
+			if value != bandwidth {
+				wrong(key, value, bandwidth)
+			}
 		default:
 			want, _ := w.Read(key, value)
 			if want != "" {

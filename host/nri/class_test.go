@@ -60,7 +60,7 @@ func TestClass(t *testing.T) {
 		{name: "class of before version 0.2", milli: 2000, annotations: map[string]string{"homenode.io/class": "offline"}, want: workload.Spec{Class: workload.Batch, Importance: 50, CPUs: 2}},
 		{name: "tier of before version 0.2", milli: 2000, annotations: map[string]string{"homenode.io/tier": "offline"}, want: workload.Spec{Class: workload.Batch, Tier: workload.BatchTier, Importance: 50, CPUs: 2}},
 		{name: "bad key", milli: 2000, annotations: map[string]string{"homenode.io/colour": "red"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
-			bad: "annotation homenode.io/colour: unknown; known are class, importance, near, max-nodes, memory, tier, isolated, slo"},
+			bad: "annotation homenode.io/colour: unknown; known are class, importance, near, max-nodes, memory, tier, isolated, slo, policy"},
 		{name: "tier against class", milli: 2000, annotations: map[string]string{"homenode.io/tier": "batch", "homenode.io/class": "shared"}, want: workload.Spec{Class: workload.Shared, Importance: 50, CPUs: 2},
 			bad: `annotation homenode.io/tier: "batch"; want online-strict, online, normal or batch (2 to -2), and batch with no other class`},
 
@@ -155,7 +155,7 @@ func TestMemoryOfOneContainerHasAnAuthor(t *testing.T) {
 // memory: memory is summed.
 func TestEachKeyOfOneContainer(t *testing.T) {
 	values := map[string]string{
-		keyClass: "batch", keyImportance: "10", keyNear: "eth0", keyMaxNodes: "1", keyMemory: "1GiB", keyTier: "normal", keyIsolated: "true", keySLO: "most=5%",
+		keyClass: "batch", keyImportance: "10", keyNear: "eth0", keyMaxNodes: "1", keyMemory: "1GiB", keyTier: "normal", keyIsolated: "true", keySLO: "most=5%", keyPolicy: bandwidth,
 	}
 	o := Options{Grants: []workload.Grant{{Allow: workload.Permissions, Namespaces: []string{"ns"}}}}
 	for _, key := range keys {
@@ -172,6 +172,9 @@ func TestEachKeyOfOneContainer(t *testing.T) {
 		w := o.spec(&g)
 		if key == keySLO && len(w.Goals) != 1 {
 			t.Errorf("%s: goals %v", key, w.Goals)
+		}
+		if w.inTurn != (key == keyPolicy) {
+			t.Errorf("%s: pages in turn is %v", key, w.inTurn)
 		}
 		if key == keyIsolated && len(w.refused) != 1 { // it is not dedicated
 			t.Errorf("%s: refused %v", key, w.refused)

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -21,6 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/control"
+	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -48,6 +50,7 @@ type Options struct {
 	BestEffort workload.Class   // of pods that ask for nothing; "" is shared
 	Mount      string           // of cgroup v2; without it nothing is changed by this plugin
 	Proc       string           // where proc(5) is
+	Root       fs.FS            // the machine's files; nil in a test without them
 	Grants     []workload.Grant // what the operator lets the authors of pods ask for
 	// Key signs the mark of what is set before a container starts; without one, marks are written for this
 	// process alone.
@@ -76,15 +79,16 @@ type Plugin struct {
 	daemon atomic.Pointer[control.Standing] // nil until it joins
 	files  files
 
-	mu      sync.Mutex    // guards what follows; nobody waits for anything with it held
-	runtime *link         // nil while there is no connection
-	unasked bool          // it takes updates that it has not asked for
-	waits   time.Duration // it waits so long for an answer; 0 is not known
-	first   chan struct{} // closed by the first Synchronize; nil once a scan has waited for it
-	told    bool          // first is closed
-	synced  bool          // the runtime has told all that it has
-	name    string        // of the runtime, with its version
-	last    error         // of the newest try to connect to a socket that is there
+	mu      sync.Mutex     // guards what follows; nobody waits for anything with it held
+	runtime *link          // nil while there is no connection
+	unasked bool           // it takes updates that it has not asked for
+	waits   time.Duration  // it waits so long for an answer; 0 is not known
+	first   chan struct{}  // closed by the first Synchronize; nil once a scan has waited for it
+	told    bool           // first is closed
+	synced  bool           // the runtime has told all that it has
+	name    string         // of the runtime, with its version
+	host    *topology.Host // as the newest scan saw it; nil before the first
+	last    error          // of the newest try to connect to a socket that is there
 	pods    map[string]*pod
 	// waiting is where a workload is to be that no scan has seen yet.
 	waiting map[workload.ID]workload.Placement
@@ -406,12 +410,15 @@ func (p *Plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	if alone {
 		return nil, nil, nil
 	}
-	set := p.begin(ctx, one, &want)
+	set, home := p.begin(ctx, one, &want)
 	if set == (sets{}) {
 		return nil, nil, nil
 	}
 	p.mu.Lock()
 	one.given, one.mark, one.told = set, marked, sets{set.cpus, cmp.Or(set.mems, one.told.mems)}
+	if want.inTurn && set.mems == "" {
+		one.turn = p.turn(one, home)
+	}
 	p.mu.Unlock()
 	a := &api.ContainerAdjustment{}
 	if set.cpus != "" {
@@ -420,15 +427,41 @@ func (p *Plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 	if set.mems != "" {
 		a.SetLinuxCPUSetMems(set.mems)
 	}
+	if one.turn != "" {
+		a.SetLinuxMemoryPolicy(api.MpolMode_MPOL_WEIGHTED_INTERLEAVE, one.turn)
+	}
 	a.AddAnnotation(prefix+markKey, marks{p.o.Key}.write(one.id, set))
 	return a, nil, nil
 }
 
+// turn returns the nodes for the pages of a container in turn, by the kernel's weights: the home and the slower memory
+// next to it; "" for one node, and on a kernel without weights, where the container would not start. The caller
+// holds mu.
+func (p *Plugin) turn(c *container, home topology.NodeSet) string {
+	if p.host == nil || p.o.Root == nil {
+		return ""
+	}
+	nodes := p.host.BandwidthNodes(home)
+	if may, err := topology.ParseNodeSet(c.mems); err == nil && !may.Empty() {
+		nodes = nodes.Intersect(may)
+	}
+	for n := range nodes.All() {
+		if _, err := fs.Stat(p.o.Root, hostprep.InterleaveWeight(n)); err != nil {
+			return ""
+		}
+	}
+	if nodes.Len() < 2 {
+		return ""
+	}
+	return nodes.String()
+}
+
 // want is a request for a home.
 type want struct {
-	spec  workload.Spec
-	from  workload.Origin
-	names []string // see group.names
+	spec   workload.Spec
+	from   workload.Origin
+	names  []string // see group.names
+	inTurn bool     // see wanted.inTurn
 }
 
 // owner returns the party responsible for a pod: all pods of its namespace are bounded together.
@@ -443,18 +476,19 @@ func (p *Plugin) learn(s *api.PodSandbox, one *container) (w want, alone bool) {
 	in.containers = append(in.containers, one)
 	g := in.groupOf(one)
 	wanted := p.o.spec(&g)
-	return want{wanted.Spec, workload.Origin{Owner: in.owner(), Asked: wanted.asked}, g.names()}, !p.alone(&g, &now).None()
+	from := workload.Origin{Owner: in.owner(), Asked: wanted.asked}
+	return want{wanted.Spec, from, g.names(), wanted.inTurn}, !p.alone(&g, &now).None()
 }
 
-// begin is the sets that a container begins with; none where it is not homenode's to place or
+// begin is the sets that a container begins with, and its home; none where it is not homenode's to place or
 // no answer comes in time.
-func (p *Plugin) begin(ctx context.Context, c *container, w *want) (out sets) {
+func (p *Plugin) begin(ctx context.Context, c *container, w *want) (out sets, nodes topology.NodeSet) {
 	now := p.now()
 	if !p.acts() || c.cgroup == "" || now.Holds.Has(w.spec.ID) {
-		return out
+		return out, nodes
 	}
 	if booked, _, ok := booked(c, &now); ok {
-		return sets{booked.CPUs.String(), booked.Home.String()}
+		return sets{booked.CPUs.String(), booked.Home.String()}, booked.Home
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.within())
 	defer cancel()
@@ -466,14 +500,14 @@ func (p *Plugin) begin(ctx context.Context, c *container, w *want) (out sets) {
 		var err error
 		if home, err = p.admit(ctx, w, c); err != nil {
 			p.o.Log.Debug("a container starts without a home of its own", "workload", w.spec.ID, "err", err)
-			return out
+			return out, nodes
 		}
 	}
 	out.cpus = home.CPUs.String()
 	if home.Class == workload.Dedicated && home.Bound && c.mems == "" {
 		out.mems = home.MemoryNodes().String()
 	}
-	return out
+	return out, home.MemoryNodes()
 }
 
 // within is how long a start may wait.

@@ -3,14 +3,17 @@ package nri
 import (
 	"cmp"
 	"context"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -52,6 +55,55 @@ func TestContainersBeginAtHome(t *testing.T) {
 	r.until(func() bool {
 		return claim(p, "web/db-0") == nil && claim(p, "web/fast") == nil && claim(p, "web/fast/hot") == nil
 	})
+}
+
+// TestPolicyBandwidth: pages of bandwidth-bound work go in turn to its home and to the slower memory next to it, never
+// beyond what its starter allows, and not where the kernel has no weights: there the container would not start.
+func TestPolicyBandwidth(t *testing.T) {
+	const weights = "sys/kernel/mm/mempolicy/weighted_interleave/"
+	file := &fstest.MapFile{Data: []byte("1\n")}
+	machine := plantest.Draw(`
+		0 0-7  16G 10 21 30 20
+		1 8-15 16G 21 10 20 30
+		2 -    32G 30 20 10 40 type=cxl
+		3 -    32G 20 30 40 10 type=cxl
+	`)
+	annotated := map[string]string{"homenode.io/policy": "bandwidth"}
+	for _, x := range []struct {
+		why         string
+		annotations map[string]string
+		root        fs.FS
+		mems        string
+		want, says  string
+	}{
+		{"asked", annotated, fstest.MapFS{weights + "node1": file, weights + "node2": file}, "", "1-2", "Its pages go to nodes 1-2 in turn"},
+		{"not asked", nil, fstest.MapFS{weights + "node1": file, weights + "node2": file}, "", "", ""},
+		{"Linux 6.8", annotated, fstest.MapFS{}, "", "", ""},
+		{"kept on its node", annotated, fstest.MapFS{weights + "node1": file, weights + "node2": file}, "0-1", "", ""},
+		{"another word", map[string]string{"homenode.io/policy": "fast"}, fstest.MapFS{weights + "node1": file, weights + "node2": file}, "", "", ""},
+		{"dedicated", map[string]string{"homenode.io/policy": "bandwidth", "homenode.io/class": "dedicated"},
+			fstest.MapFS{weights + "node1": file, weights + "node2": file}, "", "", "the memory of dedicated work is bound to its home"},
+	} {
+		r, h := newRuntime(t), &homes{}
+		r.start()
+		o := h.options(r)
+		o.Root = x.root
+		p, stop := r.connect(o, h)
+		p.Claims(machine)
+		pod := r.pod("p1", "web", "stream", x.annotations)
+		r.mems = x.mems
+		r.create(pod, "c1", "x", 2, 1<<30)
+		got := r.adjusted["c1"].GetLinux().GetMemoryPolicy()
+		if got.GetNodes() != x.want || (x.want != "" && got.GetMode() != api.MpolMode_MPOL_WEIGHTED_INTERLEAVE) {
+			t.Errorf("%s: %v", x.why, got)
+		}
+		c := cmp.Or(claim(p, "web/stream"), claim(p, "web/stream/x")) // dedicated work is the container alone
+		if c == nil || !strings.Contains(c.Note.String(), x.says) || (x.says == "" && !c.Note.None()) {
+			t.Errorf("%s: %+v", x.why, c)
+		}
+		stop()
+		r.end()
+	}
 }
 
 // A daemon that does not answer holds no container up longer than its deadline, and is still

@@ -43,6 +43,7 @@ type container struct {
 	owed     bool // there may be more to tell
 	given    sets // what homenode set before it started
 	mark     markState
+	turn     string        // nodes that its pages go to in turn; "" is none
 	gpus     []string      // that it is given, by names of the host's devices
 	claims   []workload.ID // resource claims whose bookings are its home
 	process  workload.Process

@@ -39,6 +39,7 @@ func TestMain(m *testing.M) {
 type runtime struct {
 	t      *testing.T
 	name   string // "" is containerd
+	mems   string // nodes that containers are created with; "" is all
 	socket string
 	mount  string
 	nri    *adaptation.Adaptation
@@ -219,7 +220,7 @@ func (r *runtime) begin(p *api.PodSandbox, c *api.Container) {
 func (r *runtime) made(p *api.PodSandbox, id, name string, cpus uint64, memory int64) (*api.Container, time.Duration) {
 	defer r.nri.BlockPluginSync().Unblock()
 	c := &api.Container{Id: id, PodSandboxId: p.Id, Name: name, State: api.ContainerState_CONTAINER_CREATED, CreatedAt: time.Now().UnixNano(),
-		Linux: &api.LinuxContainer{CgroupsPath: "/k8s.io/" + id, Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}, Memory: &api.LinuxMemory{}}}}
+		Linux: &api.LinuxContainer{CgroupsPath: "/k8s.io/" + id, Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{Mems: r.mems}, Memory: &api.LinuxMemory{}}}}
 	request(c, cpus, memory)
 	began := time.Now()
 	reply, err := r.nri.CreateContainer(context.Background(), &api.CreateContainerRequest{Pod: p, Container: c})

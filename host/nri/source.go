@@ -18,11 +18,12 @@ import (
 )
 
 // Claims is what is known of pods and their containers.
-func (p *Plugin) Claims(*topology.Host) (out []workload.Claim, problems []workload.Problem) {
+func (p *Plugin) Claims(h *topology.Host) (out []workload.Claim, problems []workload.Problem) {
 	now := p.now()
 	wrote := entriesOf(now.Journal)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.host = h
 	known := map[workload.ID]bool{}
 	var sandboxes []string
 	for _, in := range p.pods {
@@ -127,6 +128,9 @@ func (p *Plugin) claim(g *group, now *control.Attention, wrote map[setting]plan.
 		}
 		if one.process.PID > 0 && p.o.Mount == "" {
 			c.Process = one.process
+		}
+		if one.turn != "" && c.Note.None() {
+			c.Note = words.Because(words.PodInTurn, one.turn)
 		}
 		if one.cgroup != "" {
 			c.Cgroups = append(c.Cgroups, one.cgroup)

@@ -35,41 +35,13 @@ func (w *where) spread(e *cli.Env, home topology.NodeSet) (line string, err erro
 		return "", cli.Forbiddenf("--policy %s: %w", bandwidth, err)
 	}
 	topology.SettleTypes(h)
-	nodes := bandwidthNodes(h, home)
+	nodes := h.BandwidthNodes(home)
 	if nodes.Len() < 2 {
 		const nothing = "--policy %s changes nothing: %s has no further memory near it"
 		return fmt.Sprintf(nothing, bandwidth, words.Nodes(home)), nil
 	}
 	w.start.Memory, w.start.Nodes = cli.MemoryWeighted, nodes
 	return "weights of the kernel: " + weightsNow(e.Root, nodes), nil
-}
-
-// bandwidthNodes returns a home and the memory without CPUs whose nearest CPUs are in it. A GPU's memory is its own.
-func bandwidthNodes(h *topology.Host, home topology.NodeSet) topology.NodeSet {
-	out := home.Clone()
-	for j := range h.Nodes {
-		n := &h.Nodes[j]
-		if n.Kind != topology.Special || n.OfGPU() || !h.AllowedMems.Has(n.ID) {
-			continue
-		}
-		nearest, near := 0, topology.NodeSet{}
-		for i := range h.Nodes {
-			if h.Nodes[i].CPUs.Empty() || i >= len(h.Distances) || j >= len(h.Distances[i]) {
-				continue
-			}
-			d := h.Distances[i][j]
-			if near.Empty() || d < nearest {
-				nearest, near = d, topology.NodeSet{}
-			}
-			if d == nearest {
-				near.Add(h.Nodes[i].ID)
-			}
-		}
-		if near.Intersects(home) {
-			out.Add(n.ID)
-		}
-	}
-	return out
 }
 
 // weightsNow is the kernel's weights of nodes, for people.
