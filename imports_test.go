@@ -52,8 +52,7 @@ var may = map[string][]string{
 	"bench/share":    {"core", "host/store", "ui/heat", "ui/view", "bench/openloop"},
 	"bench/seeds":    {"core", "host/probe", "host/store", "bench/openloop"},
 	"e2e":            {"e2e"},
-	"e2e/guest":      {"e2e", "host/scx", "core/topology", "core/workload"}, // drives the scheduler before any daemon does
-	"e2e/page":       {"api", "core", "ui/web", "ui/house"},                 // a module of its own
+	"e2e/page":       {"api", "core", "ui/web", "ui/house"}, // a module of its own
 	"scripts":        {},
 	"docs":           {},
 	"packaging":      {},                        // a module of its own
@@ -75,6 +74,13 @@ var may = map[string][]string{
 	"core/control/ordertest":  {},
 	"core/share/goal":         {"core/words", "core/workload"},
 	"core/control/homes":      {"core/control/ordertest", "core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/scene"},
+
+	"e2e/guest/lab":      {"e2e/suite", "e2e/marks"},
+	"e2e/guest/kernel":   {"e2e/guest/lab", "e2e/suite"},
+	"e2e/guest/home":     {"e2e/guest/lab", "e2e/suite"},
+	"e2e/guest/share":    {"e2e/guest/lab", "e2e/suite", "host/scx", "core/topology", "core/workload"}, // drives the scheduler before any daemon does
+	"e2e/guest/runtimes": {"e2e/guest/lab", "e2e/suite"},
+	"e2e/guest/count":    {"e2e/guest/lab", "e2e/guest/runtimes", "e2e/suite"},
 }
 
 // never lists what core must not import, and why.

@@ -121,7 +121,7 @@ func TestPlaceBeatsOff(t *testing.T) {
 	}
 }
 
-// TestServicesOfTheGuest: the work of the guest caches-count (e2e/guest/lines.go) on a machine of its shape. Kept in
+// TestServicesOfTheGuest: the work of the guest caches-count (e2e/guest/count/lines.go) on a machine of its shape. Kept in
 // caches, it pays at most half of what lines of other caches cost under the kernel alone, and waits for a CPU for two
 // thousandths of its time more at most: simulated threads that may go elsewhere do not make room for those that may not.
 func TestServicesOfTheGuest(t *testing.T) {

@@ -5,77 +5,83 @@ package main
 import (
 	"fmt"
 	"os"
+
+	"github.com/homenode/homenode/e2e/guest/count"
+	"github.com/homenode/homenode/e2e/guest/home"
+	"github.com/homenode/homenode/e2e/guest/lab"
+	"github.com/homenode/homenode/e2e/guest/runtimes"
+	"github.com/homenode/homenode/e2e/guest/share"
 )
 
 func main() {
 	switch {
 	case os.Getpid() == 1:
-		pid1()
+		lab.PID1()
 	case len(os.Args) == 2 && os.Args[1] == "systemd":
-		pid1()
+		lab.PID1()
 	case len(os.Args) == 3 && os.Args[1] == "test":
-		os.Exit(runTest(os.Args[2]))
+		os.Exit(lab.RunTest(os.Args[2], tests))
 	case len(os.Args) > 1 && os.Args[1] == "as-service":
-		fail(asService(os.Args[2:]))
+		fail(share.AsService(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "in-group":
-		fail(inGroup(os.Args[2:]))
+		fail(share.InGroup(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "as-nobody":
-		fail(asNobody(os.Args[2:]))
+		fail(lab.AsNobody(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "orphan":
-		fail(orphan(os.Args[2:]))
+		fail(lab.Orphan(os.Args[2:]))
 	case len(os.Args) == 2 && os.Args[1] == "brood":
-		if err := broodProcess(); err != nil {
+		if err := home.BroodProcess(); err != nil {
 			fail(err)
 		}
 	case len(os.Args) > 1 && os.Args[1] == "toll":
-		if err := tollProcess(os.Args[2:]); err != nil {
+		if err := share.TollProcess(os.Args[2:]); err != nil {
 			fail(err)
 		}
 	case len(os.Args) == 2 && os.Args[1] == "sleeper":
-		sleeper()
+		home.Sleeper()
 	case len(os.Args) == 3 && os.Args[1] == "sleeper":
-		fail(named(os.Args[2]))
+		fail(home.Named(os.Args[2]))
 	case len(os.Args) > 1 && os.Args[1] == "in-tree":
-		fail(inTree(os.Args[2:]))
+		fail(home.InTree(os.Args[2:]))
 	case len(os.Args) > 1 && os.Args[1] == "in-netns":
-		fail(inNetns(os.Args[2:]))
+		fail(lab.InNetns(os.Args[2:]))
 	case len(os.Args) == 4 && os.Args[1] == "ask-memcached":
-		err := askMemcached(os.Args[2], os.Args[3])
+		err := count.AskMemcached(os.Args[2], os.Args[3])
 		if err != nil {
 			fail(err)
 		}
 	case len(os.Args) == 2 && os.Args[1] == "hungry":
-		fail(hungry())
+		fail(home.Hungry())
 	case len(os.Args) == 3 && os.Args[1] == "holder":
-		fail(holder(os.Args[2]))
+		fail(home.Holder(os.Args[2]))
 	case len(os.Args) == 3 && os.Args[1] == "storage":
-		fail(storage(os.Args[2]))
+		fail(runtimes.Storage(os.Args[2]))
 	case len(os.Args) == 3 && os.Args[1] == "hog":
-		fail(hog(os.Args[2]))
+		fail(share.Hog(os.Args[2]))
 	case len(os.Args) == 2 && os.Args[1] == "bursts":
-		bursts()
+		share.Bursts()
 	case len(os.Args) == 3 && os.Args[1] == "together":
-		fail(together(os.Args[2]))
+		fail(share.Together(os.Args[2]))
 	case len(os.Args) == 4 && os.Args[1] == "restless":
-		fail(restless(os.Args[2], os.Args[3]))
+		fail(share.Restless(os.Args[2], os.Args[3]))
 	case len(os.Args) == 2 && os.Args[1] == "storm":
-		fail(storm())
+		fail(share.Storm())
 	case len(os.Args) == 2 && os.Args[1] == "mute":
-		fail(mute())
+		fail(home.Mute())
 	case len(os.Args) == 3 && os.Args[1] == "mute-reader":
-		fail(muteReader(os.Args[2]))
+		fail(home.MuteReader(os.Args[2]))
 	case len(os.Args) == 3 && os.Args[1] == "stuck":
-		fail(stuck(os.Args[2], ""))
+		fail(home.Stuck(os.Args[2], ""))
 	case len(os.Args) == 4 && os.Args[1] == "many":
-		fail(many(os.Args[2], os.Args[3]))
+		fail(home.Many(os.Args[2], os.Args[3]))
 	case len(os.Args) == 4 && os.Args[1] == "stuck":
-		fail(stuck(os.Args[2], os.Args[3]))
+		fail(home.Stuck(os.Args[2], os.Args[3]))
 	case len(os.Args) == 3 && os.Args[1] == "sharer":
-		fail(sharer(os.Args[2]))
+		fail(home.Sharer(os.Args[2]))
 	case len(os.Args) == 3 && os.Args[1] == "called":
-		fail(called(os.Args[2]))
+		fail(home.Called(os.Args[2]))
 	case len(os.Args) > 1 && os.Args[1] == "read-only-cgroups":
-		fail(readOnlyCgroups(os.Args[2:]))
+		fail(home.ReadOnlyCgroups(os.Args[2:]))
 	default:
 		fmt.Fprintln(os.Stderr, "usage: PID 1, or: init test NAME")
 		os.Exit(2)

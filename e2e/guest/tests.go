@@ -2,76 +2,27 @@
 
 package main
 
+import (
+	"maps"
+
+	"github.com/homenode/homenode/e2e/guest/count"
+	"github.com/homenode/homenode/e2e/guest/home"
+	"github.com/homenode/homenode/e2e/guest/kernel"
+	"github.com/homenode/homenode/e2e/guest/lab"
+	"github.com/homenode/homenode/e2e/guest/runtimes"
+	"github.com/homenode/homenode/e2e/guest/share"
+)
+
+// tables has the tests of each subject.
+var tables = []lab.Tests{kernel.Tests, home.Tests, share.Tests, runtimes.Tests, count.Tests}
+
 // tests maps the names of package suite to code.
-var tests = map[string]func(*T){
-	"kernel.topology":      kernelTopology,
-	"kernel.affinity":      kernelAffinity,
-	"kernel.cpuset":        kernelCpuset,
-	"kernel.move-pages":    kernelMovePages,
-	"kernel.migrate-pages": kernelMigratePages,
-	"kernel.memory-files":  kernelMemoryFiles,
-	"kernel.policy":        kernelPolicy,
-	"kernel.cpu-offline":   kernelCPUOffline,
-	"kernel.huge-pages":    kernelHugePages,
-	"kernel.balancing":     kernelBalancing,
+var tests = joined(tables)
 
-	"homenode.topology":      homenodeTopology,
-	"homenode.observe":       homenodeObserve,
-	"homenode.enforce":       homenodeEnforce,
-	"homenode.who":           homenodeWho,
-	"homenode.undo":          homenodeUndo,
-	"share.scheduler":        shareScheduler,
-	"share.ends":             shareEnds,
-	"share.other":            shareOther,
-	"share.starved":          shareStarved,
-	"homenode.stop":          homenodeStop,
-	"homenode.kill":          homenodeKill,
-	"homenode.kill-run":      homenodeKillRun,
-	"homenode.host":          homenodeHost,
-	"homenode.orphans":       homenodeOrphans,
-	"homenode.exit-in-move":  homenodeExitInMove,
-	"homenode.cgroup-gone":   homenodeCgroupGone,
-	"homenode.node-full":     homenodeNodeFull,
-	"homenode.cpu-offline":   homenodeCPUOffline,
-	"homenode.read-only":     homenodeReadOnly,
-	"homenode.second-daemon": homenodeSecondDaemon,
-	"homenode.unprivileged":  homenodeUnprivileged,
-	"homenode.run":           homenodeRun,
-	"kernel.caches":          kernelCaches,
-	"homenode.caches":        homenodeCaches,
-	"homenode.caches-undo":   homenodeCachesUndo,
-	"homenode.caches-place":  homenodeCachesPlace,
-	"homenode.numactl":       homenodeNumactl,
-	"homenode.load-shift":    homenodeLoadShift,
-	"homenode.shield":        homenodeShield,
-	"homenode.immovable":     homenodeImmovable,
-	"homenode.pressure":      homenodePressure,
-	"homenode.move":          homenodeMove,
-	"homenode.churn":         homenodeChurn,
-	"proxmox.threads":        proxmoxThreads,
-	"homenode.torn":          homenodeTorn,
-	"homenode.eight-nodes":   homenodeEightNodes,
-
-	"scx.load":    scxLoad,
-	"scx.expel":   scxExpel,
-	"scx.bursts":  scxBursts,
-	"scx.guard":   scxGuard,
-	"scx.bounds":  scxBounds,
-	"scx.tasks":   scxTasks,
-	"scx.hotplug": scxHotplug,
-	"scx.limits":  scxLimits,
-	"scx.cost":    scxCost,
-
-	"systemd.unit":     systemdUnit,
-	"systemd.cpusets":  systemdCpusets,
-	"systemd.host":     systemdHost,
-	"systemd.programs": systemdPrograms,
-	"systemd.scope":    systemdScope,
-	"systemd.package":  systemdPackage,
-
-	"count.kernel":   countKernel,
-	"count.homenode": countHomenode,
-	"count.wide":     countWide,
-
-	"homenode.threads": homenodeThreads,
+func joined(tables []lab.Tests) lab.Tests {
+	all := lab.Tests{}
+	for _, t := range tables {
+		maps.Copy(all, t)
+	}
+	return all
 }

@@ -25,18 +25,13 @@ func TestTestsMatchSuite(t *testing.T) {
 	}
 }
 
-func TestSetText(t *testing.T) {
-	for _, c := range []struct{ in, out string }{
-		{"", ""}, {"0", "0"}, {"0-3,8", "0-3,8"}, {"1,2,3", "1-3"}, {"63", "63"}, {" 4-5\n", "4-5"},
-	} {
-		s, err := parseSet(c.in)
-		if err != nil || s.String() != c.out {
-			t.Errorf("%q: %q, %v", c.in, s, err)
-		}
+// A name in two tables would hide one of the tests.
+func TestTablesShareNoName(t *testing.T) {
+	sum := 0
+	for _, table := range tables {
+		sum += len(table)
 	}
-	for _, bad := range []string{"a", "3-1", "64", "-1", "1,,2"} {
-		if s, err := parseSet(bad); err == nil {
-			t.Errorf("%q: taken as %s", bad, s)
-		}
+	if sum != len(tests) {
+		t.Errorf("%d tests in all tables, %d names", sum, len(tests))
 	}
 }

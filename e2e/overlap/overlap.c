@@ -7,7 +7,7 @@
  * declared here; they are those of plugin API version 4 (QEMU 9.2 on).
  *
  * Whose: the code of batch work lies at 64 TiB, that of online-strict at 65 TiB: the
- * guest maps both there (e2e/guest/turns_amd64.go), so that an address says whose it is.
+ * guest maps both there (e2e/guest/share/turns_amd64.go), so that an address says whose it is.
  * Where: each turn of work reads the byte of its CPU (from 2 KiB on in its page): the
  * address says which. The number that QEMU gives a callback is no help: with one thread for
  * all vCPUs that is the one which translated the code first (gen_cpu_index, plugin-gen.c).

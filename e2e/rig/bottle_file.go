@@ -295,7 +295,7 @@ const bottleNote = `## What the columns are
   by hardware counters on two Xeons. *Worst program*: the same of the program that has least.
 - *Settled*: two passes over each heap after the programs ran for a while (NUMA balancing: 40 s with its scan periods shortened; homenode: once all are at home). *From the first page*: from before
   the start of the first program to the end of its first whole pass. Programs that homenode finds running have their first pages where the kernel put them; pods have their home before their first page.
-- *numad's rule*, *kubelet's rule*: what these programs decide, carried out by the test (e2e/guest/bottle.go); they do not run themselves. *taskset*: threads are pinned as they run, memory
+- *numad's rule*, *kubelet's rule*: what these programs decide, carried out by the test (e2e/guest/count/bottle.go); they do not run themselves. *taskset*: threads are pinned as they run, memory
   is left where it is. The kubelet's rule gives each program CPUs of its own before it starts, so that memory is there from the first page; what no longer fits gets the shared pool.
 - Modelled time, for a machine of: %s (%s; other files by ` + "`go run ./e2e/rig -machine FILE -bottle bench/results/bottle.csv`" + `):
   time = max(waited / threads, carried); waited = hits × hit + near × near + far × far + Σ misses × latency; carried = the greatest, over pairs of nodes, of misses × 64 bytes / bandwidth.

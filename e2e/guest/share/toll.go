@@ -1,0 +1,170 @@
+//go:build linux
+
+package share
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"unsafe"
+
+	"github.com/homenode/homenode/e2e/guest/lab"
+)
+
+// What runs in a table of virtual time, in raw system calls, so that Go's scheduler has no
+// part in it.
+
+// TollProcess is a process of the table: hog THREADS, server TURNS, clock PERIOD-NS COUNT FILE, step THREADS
+// PERIOD-NS COUNT TURNS FILE.
+func TollProcess(args []string) error {
+	runtime.LockOSThread()
+	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(-1)
+	switch {
+	case len(args) == 2 && args[0] == "hog":
+		n, err := strconv.Atoi(args[1])
+		return errors.Join(err, batchWork(n))
+	case len(args) == 2 && args[0] == "server":
+		n, err := strconv.Atoi(args[1])
+		return errors.Join(err, server(uintptr(n)))
+	case len(args) == 4 && args[0] == "clock":
+		period, err := strconv.ParseInt(args[1], 10, 64)
+		count, err2 := strconv.Atoi(args[2])
+		return errors.Join(err, err2, clock(period, count, args[3]))
+	case len(args) == 6 && args[0] == "step":
+		return step(args[1:5], args[5])
+	}
+	return fmt.Errorf("toll: hog, server, clock or step, not %q", args)
+}
+
+// batchWork works for ever, on so many threads.
+func batchWork(n int) error {
+	code, err := mapWork(workBatch)
+	if err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(n)
+	for range n {
+		go func() {
+			for {
+				turns(code, 1000)
+			}
+		}()
+	}
+	select {}
+}
+
+// server answers each request on its input, the time when it was meant to come, with so many
+// turns of work and writes how late it was done.
+func server(n uintptr) error {
+	code, err := mapWork(workStrict)
+	if err != nil {
+		return err
+	}
+	var b [8]byte
+	at := uintptr(unsafe.Pointer(&b))
+	for {
+		if got, _, e := syscall.RawSyscall(syscall.SYS_READ, 0, at, 8); got != 8 {
+			if got == 0 || e == 0 {
+				return nil
+			}
+			return e
+		}
+		turns(code, n)
+		binary.NativeEndian.PutUint64(b[:], uint64(lab.Monotonic())-binary.NativeEndian.Uint64(b[:]))
+		if _, _, e := syscall.RawSyscall(syscall.SYS_WRITE, 1, at, 8); e != 0 {
+			return e
+		}
+	}
+}
+
+// clock sends a request at each of its times, late or not, writes how late it was awake to
+// the file, and closes its output.
+func clock(period int64, count int, file string) error {
+	late := make([]byte, 0, 8*count)
+	var b [8]byte
+	next := lab.Monotonic() + 20e6
+	for range count {
+		ts := syscall.NsecToTimespec(next)
+		syscall.RawSyscall6(syscall.SYS_CLOCK_NANOSLEEP, 1, 1, uintptr(unsafe.Pointer(&ts)), 0, 0, 0) // CLOCK_MONOTONIC, TIMER_ABSTIME
+		late = binary.NativeEndian.AppendUint64(late, uint64(lab.Monotonic()-next))
+		binary.NativeEndian.PutUint64(b[:], uint64(next))
+		if _, _, e := syscall.RawSyscall(syscall.SYS_WRITE, 1, uintptr(unsafe.Pointer(&b)), 8); e != 0 {
+			return e
+		}
+		next += period
+	}
+	return os.WriteFile(file, late, 0o600)
+}
+
+// step has so many threads wake at the same moment, once a period, and do so many turns of work each. It writes how
+// late each of them ran, thread by thread, to the file. numbers are the threads, the period in ns, how often, and
+// the turns.
+func step(numbers []string, file string) error {
+	var x [4]int64
+	for i := range x {
+		n, err := strconv.ParseInt(numbers[i], 10, 64)
+		if err != nil {
+			return err
+		}
+		x[i] = n
+	}
+	threads, period := int(x[0]), x[1]
+	count, work := int(x[2]), uintptr(x[3])
+	code, err := mapWork(workStrict)
+	if err != nil {
+		return err
+	}
+	runtime.GOMAXPROCS(threads + 1)
+	first := lab.Monotonic() + 100e6
+	late := make([][]byte, threads)
+	var all sync.WaitGroup
+	for i := range threads {
+		all.Go(func() {
+			runtime.LockOSThread()
+			for k := range count {
+				at := first + int64(k)*period
+				sleepUntil(at)
+				late[i] = binary.NativeEndian.AppendUint64(late[i], uint64(lab.Monotonic()-at))
+				turns(code, work)
+			}
+		})
+	}
+	all.Wait()
+	return os.WriteFile(file, slices.Concat(late...), 0o600)
+}
+
+// spread is a list of times in ns, rising.
+type spread []int64
+
+func spreadOf(b []byte) spread {
+	var s spread
+	for ; len(b) >= 8; b = b[8:] {
+		s = append(s, int64(binary.NativeEndian.Uint64(b)))
+	}
+	slices.Sort(s)
+	return s
+}
+
+// at is a percentile in µs.
+func (s spread) at(percent int) int64 {
+	if len(s) == 0 {
+		return -1
+	}
+	return s[min(len(s)-1, len(s)*percent/100)] / 1000
+}
+
+// startToll starts one of these in a cgroup.
+func startToll(t *lab.T, g lab.Group, c *exec.Cmd) {
+	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	c.Stderr = os.Stderr
+	t.RunIn(g, c)
+}
