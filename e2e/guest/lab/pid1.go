@@ -19,8 +19,9 @@ const wireDevice = "/dev/ttyS1"
 
 // PID1 never returns: a PID 1 that ends is a kernel panic.
 func PID1() {
-	// Ctrl-Alt-Del and stray signals must not end PID 1.
-	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
+	// Ctrl-Alt-Del and stray signals must not end PID 1. They are caught and not ignored: what is ignored, programs
+	// that it starts ignore, too, and homenode then reloads nothing at a SIGHUP.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGHUP, syscall.SIGPIPE)
 	if err := setUp(); err != nil {
 		fmt.Println("guest: set up:", err)
 	}
