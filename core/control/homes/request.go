@@ -147,11 +147,9 @@ func (in *PlaceRequest) checkRelease() *Refusal {
 // checkSize checks what the work needs.
 func (in *PlaceRequest) checkSize() *Refusal {
 	w := &in.Spec
-	if in.memoryAlone() {
-		return nil
-	}
+	noCPUs := w.CPUs < 1 && !in.memoryAlone()
 	switch {
-	case w.CPUs < 1 || w.CPUs > topology.MaxID:
+	case noCPUs || w.CPUs > topology.MaxID:
 		return badValue("cpus", w.CPUs, "1 or more")
 	case w.Memory < 0 || w.Memory > 1<<50:
 		return badValue("memory", int64(w.Memory), "KiB, 0 (unknown) or more")
@@ -170,9 +168,6 @@ func (in *PlaceRequest) memoryAlone() bool {
 
 // checkHold checks for whom and for how long a home is asked.
 func (in *PlaceRequest) checkHold() *Refusal {
-	if in.memoryAlone() {
-		return nil
-	}
 	switch {
 	case in.Process.PID < 0:
 		return badValue("process", in.Process.PID, "a PID")
