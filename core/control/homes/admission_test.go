@@ -6,8 +6,8 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestAdmitted: of several admissions of one workload the newest counts, and a list of all is made when those since are
-// as many as those before.
+// TestAdmitted: of several admissions of a workload the newest counts; the list of all is made anew when the newer
+// ones are as many.
 func TestAdmitted(t *testing.T) {
 	one := func(scan uint64) Admission { return Admission{Scan: scan} }
 	a := Admitted{all: map[workload.ID]Admission{"a": one(1), "b": one(1)}}
@@ -28,7 +28,7 @@ func TestAdmitted(t *testing.T) {
 	}
 }
 
-// TestCloned: a copy can be written to, also one of nothing, and what it is of stays.
+// TestCloned: a copy takes new keys, also a copy of nil, and the original keeps its own.
 func TestCloned(t *testing.T) {
 	was := map[string]int{"a": 1}
 	for _, m := range []map[string]int{nil, was} {

@@ -14,12 +14,12 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// decision returns a decision that is told from others by its reason.
+// decision returns a decision with its reason as the mark.
 func decision(id workload.ID, outcome plan.Outcome, node topology.NodeID, why words.Code) plan.Decision {
 	return plan.Decision{Workload: id, Outcome: outcome, Home: topology.Nodes(node), Reasons: words.Reasons(words.Because(why))}
 }
 
-// The newest reason of a home is the one that is told.
+// TestNewestDecision: of several decisions about a home the newest counts.
 func TestNewestDecision(t *testing.T) {
 	at := func(id workload.ID, node topology.NodeID) plan.Decision {
 		return plan.Decision{Workload: id, Home: topology.Nodes(node)}
@@ -35,7 +35,7 @@ func TestNewestDecision(t *testing.T) {
 	}
 }
 
-// TestAllChosen: what was chosen since is in the whole list, and who has the list of before keeps it.
+// TestAllChosen: AllChosen adds the newest decisions to a copy, so that a reader keeps the older list.
 func TestAllChosen(t *testing.T) {
 	h := New(nil, map[workload.ID]plan.Decision{"a": decision("a", plan.Placed, 0, "first")}, nil)
 	before := h.AllChosen()
@@ -84,8 +84,8 @@ func TestNothingNewCopiesNothing(t *testing.T) {
 	}
 }
 
-// TestKeepDecisions: the reason of a home is that of its choice for as long as the workload keeps it, also where no plan
-// has it yet; what was decided otherwise is forgotten. Chosen is to be saved when it is another one.
+// TestKeepDecisions: a home keeps the decision of its choice while the workload stays there; other decisions are
+// forgotten. KeepDecisions asks for a save when the list changes.
 func TestKeepDecisions(t *testing.T) {
 	ids := []workload.ID{"a", "b", "c", "d"}
 	outcomes := []plan.Outcome{plan.Placed, plan.Kept, plan.Kept, plan.Kept, plan.Kept, plan.Refused, plan.LeftAlone}

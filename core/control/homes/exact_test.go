@@ -9,8 +9,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestExactPlacement: what a person named is a placement: the nodes are those of the memory, else those of the CPUs,
-// and each gets the same part of the memory.
+// TestExactPlacement: the home is the named nodes, else the nodes of the named CPUs, with equal parts of the memory.
 func TestExactPlacement(t *testing.T) {
 	hosts := host(t).Facts.Host // node 0 has the CPUs 0-7, node 1 has 8-15
 	for _, tt := range []struct {
@@ -44,8 +43,8 @@ func TestExactPlacement(t *testing.T) {
 	}
 }
 
-// TestCPUsOfDedicatedWork: CPUs count as taken where a person named them for dedicated work, or where the ledger has
-// them for it, with the siblings that are kept idle.
+// TestCPUsOfDedicatedWork: CPUs are taken if a user named them for dedicated work or the ledger has them for it, with
+// their idle siblings.
 func TestCPUsOfDedicatedWork(t *testing.T) {
 	h := host(t)
 	named := func(id workload.ID, exact bool, class workload.Class, cpu topology.CPUID) {
@@ -68,8 +67,8 @@ func TestCPUsOfDedicatedWork(t *testing.T) {
 	}
 }
 
-// TestKeepClearOfEachHold: a hold that homenode could have placed stays as it is; of another only its memory stays, and
-// its CPUs are reserved; shared work and work without CPUs are not asked.
+// TestKeepClearOfEachHold: a sound hold stays in the ledger; of an unsound one only the memory stays, and its CPUs
+// are reserved.
 func TestKeepClearOfEachHold(t *testing.T) {
 	hold := func(id workload.ID, class workload.Class, cpus ...topology.CPUID) workload.Placement {
 		p := home(id, class, 0, cpus...)
@@ -113,7 +112,7 @@ func TestKeepClearOfEachHold(t *testing.T) {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.ledger)
 		}
 	}
-	// Without memory nothing of it stays, also where it comes first.
+	// An unsound hold without memory leaves the ledger.
 	h := host(t)
 	bare := hold("hold:a", workload.Dedicated, 2)
 	bare.Memory = nil
@@ -125,7 +124,7 @@ func TestKeepClearOfEachHold(t *testing.T) {
 	}
 }
 
-// TestKeepClearOfNamedCPUs: CPUs that a person named for dedicated work are reserved, unless the ledger has them.
+// TestKeepClearOfNamedCPUs: CPUs that a user named for dedicated work are reserved, unless the ledger has them.
 func TestKeepClearOfNamedCPUs(t *testing.T) {
 	h := host(t)
 	h.Admissions["pid:7"] = Admission{Exact: true, Spec: workload.Spec{Class: workload.Dedicated}, Placement: home("pid:7", workload.Dedicated, 0, 5, 6)}

@@ -13,7 +13,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// world is what runs: workloads with the start time of their process, 0 of others.
+// world is the running workloads with the start times of their processes, 0 for others.
 type world map[workload.ID]uint64
 
 // scan returns a scan of a world.
@@ -77,8 +77,8 @@ func drawHomes(t *rapid.T, h *Homes, scan uint64) {
 	}
 }
 
-// TestLive: from one scan to the next a home lives as long as what it is of, with the same start time, or as no scan
-// need have seen it; what was held becomes the home of what came, or ends with its time.
+// TestLive: Live keeps a home while its workload runs with the same start time, or while no scan could have seen it.
+// A hold becomes the home of its workload, or ends with its time.
 func TestLive(t *testing.T) {
 	at := time.Unix(100, 0)
 	rapid.Check(t, func(t *rapid.T) {
@@ -169,7 +169,8 @@ func TestLive(t *testing.T) {
 	})
 }
 
-// TestGivenEndsWithWhatHasIt: an affinity that was given is forgotten with what has it, whatever was admitted meanwhile.
+// TestGivenEndsWithWhatHasIt: the note of a given affinity ends with its process, also if another admission has the
+// ID.
 func TestGivenEndsWithWhatHasIt(t *testing.T) {
 	scans := func(h *Homes, of ...world) {
 		before := world{}
@@ -198,7 +199,7 @@ func TestGivenEndsWithWhatHasIt(t *testing.T) {
 	}
 }
 
-// TestStartTimes: homes get the start times that a scan saw, and those who have the homes keep them as they were.
+// TestStartTimes: homes get the start times of the scan, and the list of earlier readers does not change.
 func TestStartTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t, "")

@@ -42,7 +42,7 @@ func TestSamePlacementsOfOneList(t *testing.T) {
 	}
 }
 
-// TestSharedSets: of equal sets one is kept, of few sets all, and no set becomes another one.
+// TestSharedSets: equal sets share one copy, and no set becomes another.
 func TestSharedSets(t *testing.T) {
 	const most = 64
 	var sets []topology.CPUSet

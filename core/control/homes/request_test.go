@@ -9,12 +9,12 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// good is a request for a home that can be granted.
+// good returns a request that can be granted.
 func good() PlaceRequest {
 	return PlaceRequest{Spec: workload.Spec{ID: "/a", Class: workload.Shared, CPUs: 2, Memory: 1 << 20}}
 }
 
-// TestCheck: a request is refused for what is out of its bounds, and the refusal names it.
+// TestCheck: Check refuses each value outside its bounds and names it.
 func TestCheck(t *testing.T) {
 	exact := func(cpus topology.CPUSet, nodes topology.NodeSet) func(*PlaceRequest) {
 		return func(in *PlaceRequest) { in.Exact = &Exact{CPUs: cpus, Nodes: nodes} }
@@ -90,7 +90,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckOfMemoryAlone: memory can be held without CPUs on one node, within the bounds of any other hold.
+// TestCheckOfMemoryAlone: memory of one node can be held without CPUs, within the bounds of every other hold.
 func TestCheckOfMemoryAlone(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -124,7 +124,7 @@ func TestCheckOfMemoryAlone(t *testing.T) {
 	}
 }
 
-// TestTierOfRequest: a tier may be given as the number of Group Identity, and counts as the tier.
+// TestTierOfRequest: a tier given as the number of Group Identity becomes the tier.
 func TestTierOfRequest(t *testing.T) {
 	for tier, want := range map[workload.Tier]workload.Tier{"2": workload.OnlineStrict, "1": workload.Online, "": "", "normal": workload.Normal} {
 		in := good()

@@ -8,8 +8,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestNew: a daemon that starts has the homes of the one before, counts its scans anew, and knows the affinities that
-// `homenode run` gave.
+// TestNew: a new daemon takes over all homes, counts scans from 0, and knows the affinities that `homenode run` gave.
 func TestNew(t *testing.T) {
 	given := Admission{Scan: 9, Placement: home("pid:7", workload.Shared, 0, 3)}
 	before := Admission{Scan: 9} // of a version that did not save CPUs
@@ -33,8 +32,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestUnsaved: placements are to be written when they are others than on disk, and what was handed out to be written
-// is what a request has added to.
+// TestUnsaved: placements need a save if they differ from the disk, and a list that was saved never changes.
 func TestUnsaved(t *testing.T) {
 	a, b, c := home("/a", workload.Shared, 0, 1), home("/b", workload.Shared, 1, 4), home("/c", workload.Shared, 1, 5)
 	h := host(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestArmsHold: an arm without homenode holds what the trial names, and the arm on lifts those holds alone.
+// TestArmsHold: an arm without homenode holds the workloads of the trial, and the arm on lifts only those holds.
 func TestArmsHold(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -83,7 +83,7 @@ func count(all []words.Code, code words.Code) (n int) {
 	return n
 }
 
-// TestSwitchIsDated: what is measured in an arm counts from the switch, not from a renewal.
+// TestSwitchIsDated: an arm counts from its switch, not from a renewal.
 func TestSwitchIsDated(t *testing.T) {
 	g := newStage()
 	g.h.Work.At, g.h.Work.Scans = time.Unix(100, 0), 3
@@ -98,8 +98,8 @@ func TestSwitchIsDated(t *testing.T) {
 	}
 }
 
-// TestArmsOfTheKernel: an arm with a setting of the kernel has it at 1, the others without homenode have it at 0, and
-// the arm on as it was found. What stands is not written again.
+// TestArmsOfTheKernel: an arm with a setting of the kernel has it at 1, the others without homenode at 0, and the arm
+// on at its original value. No value is written twice.
 func TestArmsOfTheKernel(t *testing.T) {
 	for _, tt := range []struct {
 		kernel []trial.Arm
@@ -131,7 +131,7 @@ func TestArmsOfTheKernel(t *testing.T) {
 	}
 }
 
-// TestKernelIsWrittenOnceAtATime: nothing is begun for a setting of the kernel that is being written or restored.
+// TestKernelIsWrittenOnceAtATime: no step begins for a setting of the kernel during a write or restore of it.
 func TestKernelIsWrittenOnceAtATime(t *testing.T) {
 	g := newStage()
 	g.obey(t, Order{Arm: trial.Balancing, Kernel: both[:1]})
@@ -155,7 +155,7 @@ func TestKernelIsWrittenOnceAtATime(t *testing.T) {
 	}
 }
 
-// TestKernelIsWrittenUntilItStands: a value counts as standing when the kernel took it and it was the last that was tried.
+// TestKernelIsWrittenUntilItStands: a value stands if the kernel took it and no other was tried since.
 func TestKernelIsWrittenUntilItStands(t *testing.T) {
 	for _, tt := range []struct {
 		written, stands string
@@ -171,8 +171,8 @@ func TestKernelIsWrittenUntilItStands(t *testing.T) {
 	}
 }
 
-// TestKernelOfOthersStays: the arm on restores what the trial has written, and no setting that homenode has set under
-// the same ID or that is of another workload.
+// TestKernelOfOthersStays: the arm on restores only values of the trial, none that homenode set before it under the
+// same ID.
 func TestKernelOfOthersStays(t *testing.T) {
 	path := hostprep.NUMABalancing
 	for _, tt := range []struct {
@@ -200,7 +200,7 @@ func TestKernelOfOthersStays(t *testing.T) {
 		if gone := g.Trial.Stands[threads.BalancingID] == ""; gone != (tt.left == 0 && tt.name != "nothing written") {
 			t.Errorf("%s: stands %v", tt.name, g.Trial.Stands)
 		}
-		// What cannot be restored is tried again later, not at once.
+		// A restore that failed waits for its next try.
 		if tt.restores {
 			g.refuse = &work.Failure{Code: work.Failed}
 			g.carryOut()
@@ -217,8 +217,8 @@ func TestKernelOfOthersStays(t *testing.T) {
 	}
 }
 
-// TestStepEnded: a refusal of the kernel ends the trial with the reason of its arm; what was cancelled, is of an
-// earlier arm or of no setting of a trial does not.
+// TestStepEnded: a refusal of the kernel ends the trial with the reason of its arm; a cancelled step, or one of an
+// earlier arm, does not.
 func TestStepEnded(t *testing.T) {
 	over := words.Because(words.TrialLeft)
 	refused := &work.Failure{Code: work.Failed, Text: "no"}

@@ -11,8 +11,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestEnds: a trial that ends restores everything and is over once that is done, whatever ends it; only one whose
-// program was late may begin again by itself.
+// TestEnds: every end of a trial restores everything, and only a trial with a late program may begin again.
 func TestEnds(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -59,7 +58,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestNoWriteForATrial: a daemon that stops, or changes nothing, begins no write of the kernel's settings for a trial.
+// TestNoWriteForATrial: a daemon that stops, or only observes, writes no setting of the kernel for a trial.
 func TestNoWriteForATrial(t *testing.T) {
 	for _, tt := range []struct {
 		name              string
@@ -81,7 +80,7 @@ func TestNoWriteForATrial(t *testing.T) {
 	}
 }
 
-// TestNewcomersAreHeld: what fits the names of a trial and comes later is held, too, and that is saved once.
+// TestNewcomersAreHeld: workloads that come during an arm without homenode are held if the trial names them.
 func TestNewcomersAreHeld(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -115,7 +114,7 @@ func TestNewcomersAreHeld(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: a lease that is longer than any may be is cut, and that is saved; the longest one is not.
+// TestClockSetBack: a lease longer than an hour is cut to an hour.
 func TestClockSetBack(t *testing.T) {
 	for _, tt := range []struct {
 		left  time.Duration
@@ -131,7 +130,7 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestLeaseBounds: a lease of 5 s to an hour is granted; the refusal of another names it in seconds.
+// TestLeaseBounds: leases of 5 s to an hour are granted; the refusal of another has it in seconds.
 func TestLeaseBounds(t *testing.T) {
 	for lease, granted := range map[time.Duration]bool{5*time.Second - 1: false, 5 * time.Second: true, time.Hour: true, time.Hour + 1: false} {
 		h, _ := newHost()
@@ -148,7 +147,7 @@ func TestLeaseBounds(t *testing.T) {
 	}
 }
 
-// TestOverruleOnce: an order of a person ends the trial that runs, and nothing else.
+// TestOverruleOnce: the first order of a person ends the trial and is its reason.
 func TestOverruleOnce(t *testing.T) {
 	g := newStage()
 	if g.Overrule(g.h, "undo a"); g.TrialOver != nil || len(g.l.told) != 0 {
@@ -162,8 +161,8 @@ func TestOverruleOnce(t *testing.T) {
 	}
 }
 
-// TestNothingBeginsWhereItMayNot: an order that names nothing, what is not there, or a setting of the kernel that was
-// set for something else, is refused.
+// TestNothingBeginsWhereItMayNot: no trial begins for unknown or held workloads, or with a setting of the kernel in
+// other use.
 func TestNothingBeginsWhereItMayNot(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -191,7 +190,7 @@ func TestNothingBeginsWhereItMayNot(t *testing.T) {
 	}
 }
 
-// TestEndIsNotForOthers: an order ends the trial with its name alone, and where none runs it changes nothing.
+// TestEndIsNotForOthers: an order ends only the trial with its name.
 func TestEndIsNotForOthers(t *testing.T) {
 	g := newStage()
 	g.obey(t, Order{End: true})

@@ -12,8 +12,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestNow: an arm is settled once a scan of after the switch has ended and nothing is left to do for it; what cannot
-// be done now, or is no part of the trial, is not waited for.
+// TestNow: an arm is settled after the first full scan since its switch if no change for it is pending.
 func TestNow(t *testing.T) {
 	over := words.Because(words.TrialLeft)
 	for _, tt := range []struct {
@@ -70,7 +69,7 @@ func TestNow(t *testing.T) {
 	}
 }
 
-// TestAnswerStands: an answer, and what is on disk, stay as they were when the trial goes on.
+// TestAnswerStands: an answer and a saved trial never change later.
 func TestAnswerStands(t *testing.T) {
 	g := newStage()
 	g.l.matches = map[string][]workload.ID{"x*": {"/a"}}
@@ -96,8 +95,7 @@ func TestAnswerStands(t *testing.T) {
 	}
 }
 
-// TestResumed: a daemon that starts goes on with a trial, knows of no scan of the one before and of no value of the
-// kernel that stands, and changes nothing that was read from disk.
+// TestResumed: a new daemon resumes a trial without scans and without values of the kernel, from a copy.
 func TestResumed(t *testing.T) {
 	if Resumed(nil) != nil {
 		t.Error("a trial out of nothing")
@@ -121,7 +119,7 @@ func TestResumed(t *testing.T) {
 	x.Holds.IDs["/b"], x.Written[CachesID], x.Stands[CachesID] = true, "1", "1"
 }
 
-// TestBalances: a trial decides on kernel.numa_balancing where it switches it, until it is restored.
+// TestBalances: a trial decides on kernel.numa_balancing from its first arm until the restore.
 func TestBalances(t *testing.T) {
 	wrote := kernelValues{threads.BalancingID: "0"}
 	for _, tt := range []struct {
@@ -144,7 +142,7 @@ func TestBalances(t *testing.T) {
 	}
 }
 
-// TestBegins: a trial begins in the arm on, with the IDs of what it names, and forgets failures of earlier writes.
+// TestBegins: a trial begins in the arm on, with IDs for names and without failures of earlier writes.
 func TestBegins(t *testing.T) {
 	g := newStage()
 	g.h.Work.At, g.h.Work.Scans = time.Unix(50, 0), 4

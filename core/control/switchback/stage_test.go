@@ -14,7 +14,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// still is a control that does nothing and notes what was written.
+// still is a control that records all requests.
 type still struct {
 	work.Loop
 	told    []words.Code
@@ -104,7 +104,7 @@ func newHost() (*Host, *still) {
 	return &Host{Work: &w, Holds: holds, Enforce: true, By: &plan.Asker{User: "root"}, Loop: l}, l
 }
 
-// stage is trials on a host with a kernel that takes what is written.
+// stage is trials on a host with a kernel.
 type stage struct {
 	*Trials
 	h      *Host
@@ -133,7 +133,7 @@ func (g *stage) obey(t *testing.T, o Order) {
 	}
 }
 
-// carryOut does all that is to be done, as the drivers do.
+// carryOut carries out all effects, as the drivers do.
 func (g *stage) carryOut() {
 	for len(g.l.todo) > 0 {
 		e := g.l.todo[0]
