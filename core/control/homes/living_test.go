@@ -186,6 +186,11 @@ func TestGivenEndsWithWhatHasIt(t *testing.T) {
 	if got := sortedKeys(h.Given); !slices.Equal(got, []workload.ID{"/b"}) {
 		t.Errorf("one of two left: %v", got)
 	}
+	h.Give("/a", topology.CPUs(1))
+	scans(&h, world{"/a": 1, "/b": 0}, world{"/a": 1, "/b": 0}, world{"/a": 2, "/b": 0})
+	if got := sortedKeys(h.Given); !slices.Equal(got, []workload.ID{"/b"}) {
+		t.Errorf("one of two is another process: %v", got)
+	}
 	h.Give("pid:4", topology.CPUs(1))
 	h.Admissions["pid:4"] = Admission{Process: workload.Process{PID: 4, Start: 4}, Scan: 5}
 	scans(&h, world{"/b": 0})

@@ -453,8 +453,8 @@ func TestExtend(t *testing.T) {
 		if (len(tt.offline) > 0) != ran {
 			t.Errorf("%s: asked whether it runs: %v", tt.name, ran)
 		}
-		if h.HasLedger() && booked(h) != "/vm" {
-			t.Errorf("%s: booked %q", tt.name, booked(h))
+		if has := place.Of(h.Ledger(at()).Placements(), "/vm"); !has.CPUs.Equal(saved.Placement.CPUs) {
+			t.Errorf("%s: the ledger has %+v", tt.name, has)
 		}
 		if moved && (saved.Placement.CPUs.Has(3) || saved.Placement.CPUs.Len() != 2) {
 			t.Errorf("%s: saved %+v", tt.name, saved.Placement)
