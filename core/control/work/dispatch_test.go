@@ -123,9 +123,10 @@ func TestWaits(t *testing.T) {
 		t.Errorf("%s before it is aged", f.begun())
 	}
 	f.At = f.At.Add(1)
-	f.Tried["/c"] = true
+	f.seen["/d"] = at("/d", 99)
+	f.plan.Steps = append(f.plan.Steps, pagesOf("/d", "0", 1)) // smaller, too
 	f.ends(Failed)
-	if f.begun() != "/a 1" || len(f.Waits) != 0 {
+	if f.begun() != "/a 1" || len(f.Waits) != 1 || !f.Waits["/d"].Equal(f.At) {
 		t.Errorf("%s, waits %v", f.begun(), f.Waits)
 	}
 	f = newFake(t) // what is not left to do does not wait

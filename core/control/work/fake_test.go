@@ -118,7 +118,7 @@ func (f *fake) Event(e plan.Event, code words.Code, args ...any) {
 	if e.Error {
 		wrong = "!"
 	}
-	f.line("%s%s %s: %s", wrong, e.Kind, e.Workload, words.Because(code, args...).Code)
+	f.line("%s%s %s: %s", wrong, e.Kind, e.Workload, code)
 }
 
 func (f *fake) Once(key string, e plan.Event, code words.Code, args ...any) {

@@ -189,6 +189,20 @@ func TestMoveEndsOtherwise(t *testing.T) {
 	)
 }
 
+// TestTransferWithoutAMove: memory that the kernel moves with its nodes has no record of a move.
+func TestTransferWithoutAMove(t *testing.T) {
+	f := newFake(t)
+	step := memsOf("/a", "0")
+	step.AtOnce = false
+	f.plan.Steps = []plan.Step{step}
+	f.Dispatch()
+	f.reads("cpuset.mems /a 0-1")
+	f.ends("")
+	if end, ok := f.Ended["/a"]; !ok || end.Recorded || end.Settings {
+		t.Errorf("%+v", end)
+	}
+}
+
 // TestShowMoved: the effect of a move on locality is recorded once, by a scan that began after its end.
 func TestShowMoved(t *testing.T) {
 	before := 0.5
