@@ -38,8 +38,7 @@ func checked(t *testing.T, e plan.Entry, now string, change func(*fake)) *fake {
 	return f
 }
 
-// TestCheckOfCPUs: a CPU set that does not read as homenode set it is theirs, of another cgroup, set back, or without
-// effect; each is taken up in its way.
+// TestCheckOfCPUs: a CPU set that reads otherwise is theirs, of another cgroup, set back, or without effect.
 func TestCheckOfCPUs(t *testing.T) {
 	e := applied(1, plan.CgroupCPUs, "/a", "0-7", "0-3")
 	e.Object = "55"
@@ -95,7 +94,7 @@ func TestCheckFails(t *testing.T) {
 	}
 }
 
-// TestCheckOfValues: a value that scans do not see is taken up likewise; a group that others have joined is filled again.
+// TestCheckOfValues: a value that scans do not see is taken up likewise, and a group is filled again.
 func TestCheckOfValues(t *testing.T) {
 	weight := applied(1, plan.CgroupWeight, "/a", "100", "50")
 	weight.Object = "55"
@@ -178,7 +177,7 @@ func TestGiveBack(t *testing.T) {
 	)
 }
 
-// TestSilence: a workload in which a call does not return is left alone, twice as long each time, and then tried.
+// TestSilence: a workload with a call that does not return is left alone, twice as long each time.
 func TestSilence(t *testing.T) {
 	f := newFake(t)
 	for i, wait := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second} {
@@ -202,8 +201,8 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestForget: failures are forgotten ten minutes after their next try, overwrites after an hour, and what is kept of a
-// workload when it is gone or its ID is another one's.
+// TestForget: Forget drops a failure ten minutes after its next try, an overwrite after an hour, and all of a
+// workload that is gone.
 func TestForget(t *testing.T) {
 	never := func(workload.ID) bool { return false }
 	nowhere := func(string) workload.ID { return "" }
@@ -317,7 +316,7 @@ func TestPutOff(t *testing.T) {
 	}
 }
 
-// TestOwnWrites: affinities that a scan saw in the midst of a write of homenode's are not taken for another program's.
+// TestOwnWrites: affinities that a scan saw during a write of homenode count as its own.
 func TestOwnWrites(t *testing.T) {
 	f := newFake(t)
 	writes := func(kind plan.StepKind, writing bool, pinned uint64) *Task {
@@ -351,7 +350,7 @@ func TestOwnWrites(t *testing.T) {
 	}
 }
 
-// TestAdoptInherited: what has inherited a value gets an entry with the value it would have without homenode.
+// TestAdoptInherited: an heir of a value gets an entry with its value without homenode.
 func TestAdoptInherited(t *testing.T) {
 	from := applied(1, plan.Affinity, "7@1", "0-7", "2-3")
 	from.Workload, from.Time, from.Ticks, from.Past = "pid:7", start.Add(-time.Hour), 88, []string{"0-1", "4"}

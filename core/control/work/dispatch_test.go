@@ -110,7 +110,7 @@ func TestWaits(t *testing.T) {
 	if f.begun() != "/b 1" || len(f.Waits) != 1 || !f.Waits["/a"].Equal(start) {
 		t.Fatalf("%s, waits %v", f.begun(), f.Waits)
 	}
-	f.At = f.At.Add(AgedAfter - 1)
+	f.At = f.At.Add(5*time.Minute - 1)
 	f.Dispatch()
 	if !f.Waits["/a"].Equal(start) {
 		t.Errorf("waits %v", f.Waits)
@@ -129,7 +129,7 @@ func TestWaits(t *testing.T) {
 	if f.begun() != "/a 1" || len(f.Waits) != 1 || !f.Waits["/d"].Equal(f.At) {
 		t.Errorf("%s, waits %v", f.begun(), f.Waits)
 	}
-	f = newFake(t) // what is not left to do does not wait
+	f = newFake(t) // a step that is done does not wait
 	f.Waits["/a"] = start
 	f.Dispatch()
 	if len(f.Waits) != 0 {

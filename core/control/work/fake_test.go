@@ -25,6 +25,7 @@ type fake struct {
 	room     *topology.Host
 	ofRun    map[string]topology.CPUSet // the CPUs that processes had before `homenode run`, by path
 	lines    []string
+	args     []any // of the newest event
 	todo     []Effect
 	changed  map[uint64][]*Failure
 	undone   map[uint64]*Undone
@@ -114,6 +115,7 @@ func (f *fake) SaveMove(m plan.Move) {
 }
 
 func (f *fake) Event(e plan.Event, code words.Code, args ...any) {
+	f.args = args
 	wrong := ""
 	if e.Error {
 		wrong = "!"

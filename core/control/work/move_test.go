@@ -130,6 +130,9 @@ func TestMoveResults(t *testing.T) {
 		{"less than half", plan.Move{Moved: 499, Refused: 501}, "move /a: move-ended-part", RetryFirst},
 		{"none", plan.Move{Refused: 1000}, "move /a: move-ended-none", RetryFirst},
 		{"a part that stays", plan.Move{Moved: 990, Refused: 10, RefusedBy: pinned}, "move /a: move-ended-part", RetryMost},
+		{"a byte stays", plan.Move{Moved: 999, Refused: 1}, "move /a: move-ended-part", 0},
+		{"a byte stayed", plan.Move{Refused: 1}, "move /a: move-ended-none", RetryFirst},
+		{"a byte was moved", plan.Move{Moved: 1}, "move /a: move-ended", RetryFirst},
 		{"nothing was there", plan.Move{}, "", RetryFirst},
 	} {
 		f := newFake(t)

@@ -11,9 +11,9 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestWaitIsBounded: a failure waits 10 s, then twice as long each time, up to 10 minutes; a time further off is of a
+// TestRetriesWait: a failure waits 10 s, then twice as long each time, up to 10 minutes; a time further off is of a
 // clock that was set back, and is over.
-func TestWaitIsBounded(t *testing.T) {
+func TestRetriesWait(t *testing.T) {
 	for failures, want := range []time.Duration{10, 20, 40, 80, 160, 320, 600, 600, 600, 600, 600, 600, 600} {
 		if got := backoff(failures); got != want*time.Second {
 			t.Errorf("after %d: %v", failures, got)
@@ -81,6 +81,7 @@ func TestInUseElsewhere(t *testing.T) {
 		{"checked", func(f *fake) { f.Checks[1] = "/a" }, true},
 		{"another is checked", func(f *fake) { f.Checks[1] = "/b" }, false},
 		{"undone", func(f *fake) { f.Undoing = []*Undoing{{Which: Which{ID: "/a"}}} }, true},
+		{"checked, and another is undone", func(f *fake) { f.Checks[1], f.Undoing = "/a", []*Undoing{{Which: Which{ID: "/b"}}} }, true},
 		{"another is undone", func(f *fake) { f.Undoing = []*Undoing{{Which: Which{ID: "/b"}}} }, false},
 	} {
 		f := newFake(t, entry)
@@ -103,8 +104,8 @@ func TestInUseElsewhere(t *testing.T) {
 	}
 }
 
-// TestMarkWritesOnce: an entry is written only when its state changes, as a copy.
-func TestMarkWritesOnce(t *testing.T) {
+// TestMark: an entry is written only when its state changes, as a copy.
+func TestMark(t *testing.T) {
 	e := applied(1, plan.CgroupFreeze, "/a", "0", "1")
 	e.State, e.Past = plan.Intended, []string{"0"}
 	f := newFake(t, e)
@@ -144,7 +145,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestWhich: all means all, but for what a person ordered to be set where only homenode's own is meant.
+// TestWhich: all means every workload, without orders about the host where only homenode's own settings are meant.
 func TestWhich(t *testing.T) {
 	for _, tt := range []struct {
 		which Which
@@ -285,6 +286,12 @@ func TestSharedSteps(t *testing.T) {
 	if own := w.OwnSteps(); &own[0] != &left[0] {
 		t.Error("copied twice")
 	}
+	w.forget(&steps("a 1")[0])
+	p.plan.Steps = steps("d 1", "e 1") // a plan whose steps were not indexed yet
+	if got := namesOf(w.Steps()); got != "d 1, e 1" {
+		t.Errorf("of another plan: %s", got)
+	}
+	p.plan.Steps = left
 	w.NewPlan()
 	if own := w.OwnSteps(); &own[0] == &left[0] {
 		t.Error("those of another plan may have readers")
@@ -299,7 +306,8 @@ func TestSharedSteps(t *testing.T) {
 	}
 }
 
-// TestTransferBounds: a node without memory to move is not left, and a part below what is there is not brought.
+// TestTransferBounds: a transfer leaves only nodes with memory and arrives only where the node has less than its
+// share.
 func TestTransferBounds(t *testing.T) {
 	o := &workload.Observation{Memory: []workload.NodeMemory{{Node: 0, KiB: 50}, {Node: 1, KiB: 0}, {Node: 2, KiB: 30}}}
 	step := pagesOf("/a", "2", 1)
@@ -313,8 +321,19 @@ func TestTransferBounds(t *testing.T) {
 			t.Errorf("%v: %d", of, got)
 		}
 	}
+	for _, tt := range []struct {
+		move plan.Move
+		want bool
+	}{{plan.Move{}, false}, {plan.Move{RefusedBy: []plan.Refusal{{Cause: plan.Pinned, Bytes: 1}}}, true}} {
+		if immovable(&tt.move) != tt.want {
+			t.Errorf("%+v", tt.move)
+		}
+	}
 	h := &topology.Host{Nodes: []topology.Node{{ID: 0, Free: 0}}}
 	tr := newTraffic(h, 0, map[workload.ID]*Task{"/a": {Transfer: w, Move: &plan.Move{}}, "/b": {}})
+	if full := newTraffic(h, 0, map[workload.ID]*Task{"/a": {Transfer: hop("/a", 1, 1, 0)}}); full.free[0] != -1<<20 {
+		t.Errorf("a move without a record brings all: %+v", full)
+	}
 	if tr.moves != 1 || !tr.leaving[0] || !tr.filling[3] || !tr.lacks(0, 1) || tr.lacks(0, 0) || tr.lacks(3, 1) {
 		t.Errorf("%+v", tr)
 	}

@@ -213,8 +213,8 @@ func TestFixedSettings(t *testing.T) {
 	)
 }
 
-// TestForeignValues: a setting that another program has set since is theirs: its entry goes and nothing is changed. For
-// a request that is its answer, and a second request sets it.
+// TestForeignValues: a setting that another program has set since belongs to it. A request gets that as its answer,
+// and a second request sets it.
 func TestForeignValues(t *testing.T) {
 	entry := applied(1, plan.CgroupCPUs, "/a", "0-7", "0-3")
 	f := newFake(t, entry)
@@ -372,7 +372,7 @@ func TestYieldOfAnOptionalStep(t *testing.T) {
 	)
 }
 
-// TestMadeAnew: what a device has made anew is nobody's, and is journalled again.
+// TestMadeAnew: a setting that its device has made anew is journalled again and belongs to no other program.
 func TestMadeAnew(t *testing.T) {
 	f := newFake(t, applied(1, plan.RPSCPUs, "eth0/rx-0", "0", "3"), applied(2, plan.QueueCount, "eth0", "8", "8"))
 	f.plan.Steps = []plan.Step{{Kind: plan.SetQueues, Workload: "eth0", To: "4", Target: plan.Target{Kind: workload.InHost, Device: "eth0"}}}
@@ -478,8 +478,8 @@ func process(id, to string, pids ...int) plan.Step {
 	return s
 }
 
-// TestYoungerProcesses: a change of processes reaches those that they have started since, also under an earlier ID; what
-// an ended process passed on is read again.
+// TestYoungerProcesses: a change of processes reaches their newer children, also under an earlier ID; a value of an
+// ended process is read again.
 func TestYoungerProcesses(t *testing.T) {
 	younger, heir, other := applied(1, plan.Affinity, "8@1", "0-7", "0-1"), applied(2, plan.Affinity, "9@1", "0-7", "0-1"), applied(3, plan.Affinity, "10@1", "0-7", "0-1")
 	threads := applied(5, plan.ThreadCPUs, "8@1", "0-7", "0-1")
@@ -524,6 +524,18 @@ func TestYoungerProcesses(t *testing.T) {
 	f.begins(cgroup)
 	if e := f.next(); e.Journal != nil {
 		t.Errorf("of a cgroup nothing inherits: %+v", e.Journal)
+	}
+}
+
+// TestHeirsOfOthers: processes of a workload that inherited from another one are its own.
+func TestHeirsOfOthers(t *testing.T) {
+	other := applied(1, plan.Affinity, "10@1", "0-7", "0-1")
+	other.Workload = "pid:10"
+	f := newFake(t, other)
+	f.begins(process("pid:7", "2-3", 7))
+	f.TaskResult(&Result{ID: f.next().ID, Inherited: []plan.Inherited{{Setting: setting("affinity 8@1 0-7"), Has: "0-1", Of: 1}}})
+	if e := f.Journal.Of(plan.Affinity, "8@1"); e.Workload != "pid:7" || e.New != "2-3" {
+		t.Errorf("%+v", e)
 	}
 }
 
@@ -666,7 +678,7 @@ func TestChangesOfTheHost(t *testing.T) {
 	)
 }
 
-// TestFrozen: the history has how long a workload was frozen for a change, and whether that was in vain.
+// TestFrozen: the history has the time in ms that a workload was frozen for a change, and whether that was in vain.
 func TestFrozen(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -691,6 +703,11 @@ func TestFrozen(t *testing.T) {
 		if got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
+	}
+	f := newFake(t)
+	f.wasFrozen(plan.EventStep, "/a", &Result{Frozen: 1500 * time.Microsecond})
+	if len(f.args) != 1 || f.args[0] != 1.5 {
+		t.Errorf("%v", f.args)
 	}
 	for _, failed := range []*Failure{nil, {Code: Failed}} { // of a step
 		f := newFake(t)
