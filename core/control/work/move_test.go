@@ -1,6 +1,7 @@
 package work
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -109,6 +110,11 @@ func TestMoveOfNothing(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 	f.ends("")
+	f.begins(pagesOf("/b", "0", 1))
+	if !slices.Contains(f.lines, "move /b: move-begins") {
+		t.Errorf("%q", f.lines)
+	}
+	f.lines = f.lines[:len(f.lines)-3]
 	f.want("nothing",
 		"move of /a to 0: running, 0 of 0",
 		"apply /a move-pages 0",
@@ -348,7 +354,7 @@ func TestStop(t *testing.T) {
 	if !a.Cancelled || !b.Cancelled || !f.Stopping {
 		t.Error("a task goes on")
 	}
-	c := f.asks(9, false, cpusOf("/c", "0"))
+	c := f.asks(9, true, cpusOf("/c", "0"))
 	f.want("a request",
 		"answer 9: cancelled",
 	)

@@ -331,8 +331,14 @@ func TestTransferBounds(t *testing.T) {
 	}
 	h := &topology.Host{Nodes: []topology.Node{{ID: 0, Free: 0}}}
 	tr := newTraffic(h, 0, map[workload.ID]*Task{"/a": {Transfer: w, Move: &plan.Move{}}, "/b": {}})
-	if full := newTraffic(h, 0, map[workload.ID]*Task{"/a": {Transfer: hop("/a", 1, 1, 0)}}); full.free[0] != -1<<20 {
-		t.Errorf("a move without a record brings all: %+v", full)
+	for _, tt := range []struct {
+		move *plan.Move
+		free topology.KiB
+	}{{nil, -1 << 20}, {&plan.Move{}, -1 << 20}, {&plan.Move{Planned: 1}, -1 << 20}, {&plan.Move{Planned: 1, Moved: 1}, 0}} {
+		full := newTraffic(h, 0, map[workload.ID]*Task{"/a": {Transfer: hop("/a", 1, 1, 0), Move: tt.move}})
+		if full.free[0] != tt.free {
+			t.Errorf("%+v: %d KiB free", tt.move, full.free[0])
+		}
 	}
 	if tr.moves != 1 || !tr.leaving[0] || !tr.filling[3] || !tr.lacks(0, 1) || tr.lacks(0, 0) || tr.lacks(3, 1) {
 		t.Errorf("%+v", tr)

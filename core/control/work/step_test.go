@@ -455,17 +455,31 @@ func TestCancelledDuringARead(t *testing.T) {
 	}
 }
 
-// TestRestoredMeanwhile: a plan does not change a setting that is being restored; a request does.
+// TestRestoredMeanwhile: a plan does not change a setting during its restore.
 func TestRestoredMeanwhile(t *testing.T) {
-	for _, request := range []uint64{0, 9} {
-		f := newFake(t)
-		task := &Task{Steps: []plan.Step{cpusOf("/a", "0-3")}, Request: request}
-		f.Begin("/a", task)
-		f.Undoing = []*Undoing{{Which: Which{ID: "/b"}, Running: map[uint64][]plan.Entry{7: {applied(1, plan.CgroupCPUs, "/a", "", "")}}}}
-		f.reads("cpuset.cpus /a 0-7")
-		if goesOn := f.Tasks["/a"] != nil; goesOn != (request != 0) {
-			t.Errorf("request %d: goes on %v", request, goesOn)
-		}
+	f := newFake(t)
+	f.begins(cpusOf("/a", "0-3"))
+	f.Undoing = []*Undoing{{Which: Which{ID: "/b"}, Running: map[uint64][]plan.Entry{7: {applied(1, plan.CgroupCPUs, "/a", "", "")}}}}
+	f.reads("cpuset.cpus /a 0-7")
+	if f.Tasks["/a"] != nil || f.Journal.Len() != 0 {
+		t.Error("it goes on")
+	}
+}
+
+// TestRequestDuringARestore: a request waits for the restore of its setting, so that the original value stays known.
+func TestRequestDuringARestore(t *testing.T) {
+	e := applied(1, plan.HostFile, "/x", "0", "1")
+	e.Workload = "balancing"
+	f := newFake(t, e)
+	f.RestoreOnly("balancing", map[uint64]bool{1: true})
+	f.asks(9, false, plan.Step{Kind: plan.SetFile, Workload: "host", To: "2", Target: plan.Target{Kind: workload.InHost, Host: "/x"}})
+	restore := f.next()
+	f.reads("file /x 1")
+	f.UndoResult(&Result{ID: restore.ID})
+	f.reads("file /x 0")
+	f.ends("")
+	if now := f.Journal.Of(plan.HostFile, "/x"); now == nil || now.Old != "0" || now.New != "2" || now.Workload != "host" || codes(f.changed[9]) != "ok" {
+		t.Errorf("%+v, answer %q\n%q", now, codes(f.changed[9]), f.lines)
 	}
 }
 
