@@ -162,7 +162,7 @@ func (in *PlaceRequest) checkSize() *Refusal {
 // memoryAlone reports whether memory of one node is to be held, without CPUs.
 func (in *PlaceRequest) memoryAlone() bool {
 	w := &in.Spec
-	held := in.Hold > 0 && w.Memory > 0
+	held := in.Hold > 0 && w.Memory > 0 && in.Process.PID == 0
 	return held && w.CPUs == 0 && w.Nodes.Len() == 1
 }
 

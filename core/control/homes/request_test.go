@@ -108,7 +108,8 @@ func TestCheckOfMemoryAlone(t *testing.T) {
 		{"more than there can be", func(in *PlaceRequest) { in.Spec.Memory = 1<<50 + 1 }, "memory: "},
 		{"a page larger than there is", func(in *PlaceRequest) { in.Spec.HugePage = 1<<25 + 1 }, "huge_page_kib: "},
 		{"for nobody", func(in *PlaceRequest) { in.Spec.ID = "" }, "id: "},
-		{"for a process that cannot be", func(in *PlaceRequest) { in.Process.PID = -1 }, "process: -1"},
+		{"for a process", func(in *PlaceRequest) { in.Process.PID = 1 }, "cpus: 0"},
+		{"for a process that cannot be", func(in *PlaceRequest) { in.Process.PID = -1 }, "cpus: 0"},
 		{"where a person named CPUs", func(in *PlaceRequest) { in.Exact = &Exact{CPUs: topology.CPUs(1)} }, "hold_s: "},
 	} {
 		in := good()
