@@ -66,7 +66,7 @@ var may = map[string][]string{
 	},
 	"core/control/differ":     {"core/workload", "core/plan", "core/control/concern", "core/control/work"},
 	"core/control/replay":     {"core/words", "core/workload", "core/plan", "core/control/journal", "core/control/work"},
-	"core/control/switchback": {"core/words", "core/workload", "core/plan", "core/trial", "core/hostprep", "core/control/concern/threads", "core/control/work"},
+	"core/control/switchback": {"core/words", "core/topology", "core/workload", "core/plan", "core/trial", "core/hostprep", "core/control/concern/threads", "core/control/work"},
 	"core/control/upkeep":     {"core/words", "core/topology", "core/workload", "core/plan", "core/control/journal", "core/control/scene", "core/control/work"},
 	"core/control/history":    {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/homes", "core/control/scene", "core/control/work"},
 	"core/control/settings":   {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/irq", "core/share", "core/control/concern", "core/control/scene", "core/control/work"},

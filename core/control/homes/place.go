@@ -176,7 +176,6 @@ func (h *Homes) Extend(now *Now, a Admission, runs func(topology.CPUSet) bool) R
 	lost := h.Offline(&a.Placement)
 	if !lost.Empty() && !runs(a.Placement.CPUs) {
 		l := h.Ledger(now)
-		l.Remove(a.Spec.ID)
 		if r := l.Place(place.Request{Spec: a.Spec}); r.Placed() {
 			a.Placement, lost = r.Placement, topology.CPUSet{}
 		}

@@ -32,3 +32,35 @@ func TestSamePlacements(t *testing.T) {
 		t.Error("of other numbers")
 	}
 }
+
+// TestSamePlacementsOfOneList: a list is the same as itself, and not as a longer one that begins with it.
+func TestSamePlacementsOfOneList(t *testing.T) {
+	one := make([]workload.Placement, 1)
+	more := append(one, workload.Placement{})
+	if !SamePlacements(one, one) || SamePlacements(one, more) || SamePlacements(more, one) || !SamePlacements(more[:1], more[:1]) {
+		t.Error("of another length, or not the same as itself")
+	}
+}
+
+// TestSharedSets: equal sets share one copy, and no set becomes another.
+func TestSharedSets(t *testing.T) {
+	const most = 64
+	var sets []topology.CPUSet
+	for i := range topology.CPUID(most + 2) {
+		got, now := shared(sets, topology.CPUs(i))
+		if !got.Equal(topology.CPUs(i)) || len(now) != min(most, int(i)+1) {
+			t.Fatalf("%d: %s of %d", i, got, len(now))
+		}
+		again, same := shared(now, topology.CPUs(i))
+		if sets = same; !again.Equal(got) || len(same) != len(now) {
+			t.Fatalf("%d again: %s of %d", i, again, len(same))
+		}
+	}
+	var all []workload.Placement
+	for i := range topology.CPUID(200) {
+		all = append(all, workload.Placement{Home: topology.Nodes(topology.NodeID(i % 3)), CPUs: topology.CPUs(i % 100)})
+	}
+	if out := sharing(all); !SamePlacements(out, all) || &out[0] == &all[0] {
+		t.Error("other placements, or the same list")
+	}
+}

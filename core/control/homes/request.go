@@ -147,11 +147,9 @@ func (in *PlaceRequest) checkRelease() *Refusal {
 // checkSize checks what the work needs.
 func (in *PlaceRequest) checkSize() *Refusal {
 	w := &in.Spec
-	if in.memoryAlone() {
-		return nil
-	}
+	noCPUs := w.CPUs < 1 && !in.memoryAlone()
 	switch {
-	case w.CPUs < 1 || w.CPUs > topology.MaxID:
+	case noCPUs || w.CPUs > topology.MaxID:
 		return badValue("cpus", w.CPUs, "1 or more")
 	case w.Memory < 0 || w.Memory > 1<<50:
 		return badValue("memory", int64(w.Memory), "KiB, 0 (unknown) or more")
@@ -164,15 +162,12 @@ func (in *PlaceRequest) checkSize() *Refusal {
 // memoryAlone reports whether memory of one node is to be held, without CPUs.
 func (in *PlaceRequest) memoryAlone() bool {
 	w := &in.Spec
-	held := in.Hold > 0 && w.Memory > 0
+	held := in.Hold > 0 && w.Memory > 0 && in.Process.PID == 0
 	return held && w.CPUs == 0 && w.Nodes.Len() == 1
 }
 
 // checkHold checks for whom and for how long a home is asked.
 func (in *PlaceRequest) checkHold() *Refusal {
-	if in.memoryAlone() {
-		return nil
-	}
 	switch {
 	case in.Process.PID < 0:
 		return badValue("process", in.Process.PID, "a PID")

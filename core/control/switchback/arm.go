@@ -19,10 +19,10 @@ func (s *Trials) to(h *Host, to trial.Arm) {
 	t.Arm, t.Since, t.Scan = to, h.Work.At.Round(0), h.Work.Scans
 	h.Unasked(func() { // the order was to run a trial
 		h.Event(plan.Event{Kind: plan.EventDaemon}, words.TrialSwitched, t.Name, string(was), string(to))
-		if was == trial.On && to != trial.On {
+		if was == trial.On {
 			s.hold(h)
 		}
-		if was != trial.On && to == trial.On {
+		if to == trial.On {
 			s.letGo(h)
 		}
 		s.setKernel(h)

@@ -8,32 +8,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/trial"
 	"github.com/homenode/homenode/core/words"
-	"github.com/homenode/homenode/core/workload"
 )
-
-// still is a control that does nothing and notes what was written.
-type still struct {
-	work.Loop
-	told  []words.Code
-	saved map[string]any
-}
-
-func (l *still) Matching([]string) []workload.ID                  { return nil }
-func (l *still) Find(id workload.ID) (workload.ID, *work.Failure) { return id, nil }
-func (l *still) Planned() *plan.Plan                              { return &plan.Plan{} }
-func (l *still) UndoAndHold(work.Which)                           {}
-func (l *still) SaveHolds()                                       {}
-func (l *still) Unasked(f func())                                 { f() }
-func (l *still) Event(_ plan.Event, code words.Code, _ ...any)    { l.told = append(l.told, code) }
-func (l *still) Order(_ workload.ID, code words.Code, _ ...any)   { l.told = append(l.told, code) }
-func (l *still) Save(key string, value any)                       { l.saved[key] = value }
-
-func newHost() (*Host, *still) {
-	l := &still{saved: map[string]any{}}
-	w := work.New(0, nil, nil, nil, nil)
-	w.Attach(l)
-	return &Host{Work: &w, Holds: &work.Holds{IDs: map[workload.ID]bool{}}, Enforce: true, By: &plan.Asker{User: "root"}, Loop: l}, l
-}
 
 // TestRefusedOrders: an order that cannot be carried out begins nothing and writes nothing.
 func TestRefusedOrders(t *testing.T) {

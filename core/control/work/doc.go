@@ -23,7 +23,8 @@
 //   - One cgroup or process is changed, checked and restored under one ID at a time (TestUnderAnotherID).
 //   - An entry is written before its setting is changed, and only when it has changed (TestKilledAnywhere,
 //     TestMarkWritesOnce).
-//   - What is being restored is not changed (TestWhatIsBeingPutBack, TestOneRestoreAtATime).
+//   - What is being restored is not changed (TestWhatIsBeingPutBack, TestOneRestoreAtATime,
+//     TestRequestDuringARestore).
 //   - A value of another program is not overwritten (TestSetByOthers).
 //   - What fails waits longer each time, ten minutes at most (TestWaitIsBounded).
 //   - Steps that a reader has never change: the plan gets new ones (TestViewStands, TestTodo).

@@ -38,8 +38,13 @@ func (w *Work) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 		w.read(id, t, step) // else what an ended process passed on would be taken for their own
 		return
 	}
-	outdated := func(c plan.Change) bool { return w.restoring(&c) || w.narrowedSince(&step, &c) }
-	if t.Request == 0 && slices.ContainsFunc(r.Changes, outdated) {
+	beingRestored := slices.ContainsFunc(r.Changes, func(c plan.Change) bool { return w.restoring(&c) })
+	if beingRestored && t.Request != 0 { // the restore takes its entry out of the journal
+		w.requeue(id, t)
+		return
+	}
+	narrowed := slices.ContainsFunc(r.Changes, func(c plan.Change) bool { return w.narrowedSince(&step, &c) })
+	if t.Request == 0 && (beingRestored || narrowed) {
 		w.DropSteps(Which{ID: id}) // the next scan knows more
 		w.end(id, t)
 		return
@@ -59,6 +64,12 @@ func (w *Work) intend(id workload.ID, t *Task, step plan.Step, r *Result) {
 	}
 	t.Writing = true
 	w.run(id, t, Effect{Kind: EffectApply, Workload: id, Step: &step})
+}
+
+// requeue has the task of a request begin again when an undo has ended.
+func (w *Work) requeue(id workload.ID, t *Task) {
+	delete(w.Tasks, id)
+	w.Queued = append(w.Queued, &Queued{id, t})
 }
 
 // yield gives way to other programs, and reports whether the step goes on: its settings are not
