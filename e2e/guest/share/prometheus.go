@@ -143,7 +143,7 @@ func shareGoalsQuery(t *lab.T) {
 	q.answers("=0.0004", false)
 	use(180*time.Second, "a metric that never changes is reported, and the target applies", "constant", target)
 	q.answers("=NaN", false)
-	use(120*time.Second, "a value that is no number does not count, and the target applies", "stale", target)
+	use(120*time.Second, "a value that is no number does not count, and the target applies", "unread", target)
 	t.Alive(d)
 	d.Kill9()
 	t.Must(lab.Homenode("undo", "--all"), lab.ExitOK)
