@@ -18,12 +18,26 @@ type Outcome struct {
 	Report Report    `json:"report"`
 }
 
+// Engine decides on one host tick after tick. Its outcomes are those of Tick: it only remembers what the newest tick
+// found out of workloads that have not changed since. The zero Engine remembers nothing. It is for one goroutine.
+type Engine struct {
+	arranger place.Arranger
+	ticking  bool // still true when a tick has failed half way
+}
+
 // Tick decides once: first homes and steps by place.Arrange, then at most one change of home. Same
 // arguments, same outcome; it does not modify its arguments.
-func Tick(in Input, memory History) (Outcome, History) {
+func Tick(in Input, memory History) (Outcome, History) { return new(Engine).Tick(in, memory) }
+
+// Tick returns what the function Tick returns.
+func (e *Engine) Tick(in Input, memory History) (Outcome, History) {
+	if e.ticking {
+		*e = Engine{}
+	}
+	e.ticking = true
 	next := remember(&in, memory)
 	next.Changes = append(next.Changes, in.Ordered...)
-	first := place.Arrange(in.State, in.Subjects, in.Arrange)
+	first := e.arranger.Arrange(in.State, in.Subjects, in.Arrange)
 	report, homes := decide(&in, first.Placements, &next)
 	out := Outcome{Plan: first, Report: report}
 	if report.State == Moves {
@@ -39,6 +53,7 @@ func Tick(in Input, memory History) (Outcome, History) {
 	if in.Settings.Act {
 		next.Changes = append(next.Changes, changed(&in, out.Plan.Placements)...)
 	}
+	e.ticking = false
 	return out, next
 }
 

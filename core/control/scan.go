@@ -89,7 +89,7 @@ func (s *State) decide() {
 		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil // the recorder keeps what was planned
 	} else {
 		out.Plan.Steps = s.SharedSteps() // a reader keeps them
-		out.Plan.Placements = s.Plan.Placements
+		out.Plan.Placements, out.Plan.Report = s.Plan.Placements, s.Plan.Report
 	}
 	s.wide = nil
 	for i := range s.Plan.Placements {
