@@ -41,7 +41,7 @@ type decider struct {
 
 // decide is what to change on homes that hold, and why. placements rise by
 // workload.
-func decide(in *Input, placements []plan.Placement, memory *History) (Report, []plan.Placement) {
+func (e *Engine) decide(in *Input, placements []plan.Placement, memory *History) (Report, []plan.Placement) {
 	if why := unready(in, memory); !why.Quiet.None() {
 		return why, nil
 	}
@@ -52,7 +52,7 @@ func decide(in *Input, placements []plan.Placement, memory *History) (Report, []
 	if !slices.ContainsFunc(in.Subjects, func(s *place.Subject) bool { return len(s.Spec.Near) > 0 }) {
 		rooms.Placements = dedicated(placements)
 	}
-	d.m = newModel(in, placements, place.NewLedger(rooms), d.looks)
+	d.m = e.known.model(in, placements, place.NewLedger(rooms), d.looks)
 	d.prepare()
 	t := d.m.find(d.looks, d.settling)
 	r := Report{Lost: round3(d.lost / second), Nodes: d.m.report(), Triggers: t.triggers}

@@ -22,6 +22,7 @@ type Outcome struct {
 // found out of workloads that have not changed since. The zero Engine remembers nothing. It is for one goroutine.
 type Engine struct {
 	arranger place.Arranger
+	known    recall
 	ticking  bool // still true when a tick has failed half way
 }
 
@@ -38,7 +39,7 @@ func (e *Engine) Tick(in Input, memory History) (Outcome, History) {
 	next := remember(&in, memory)
 	next.Changes = append(next.Changes, in.Ordered...)
 	first := e.arranger.Arrange(in.State, in.Subjects, in.Arrange)
-	report, homes := decide(&in, first.Placements, &next)
+	report, homes := e.decide(&in, first.Placements, &next)
 	out := Outcome{Plan: first, Report: report}
 	if report.State == Moves {
 		if moved, why := rearrange(&in, first, homes, &report); why.None() {
