@@ -815,3 +815,27 @@ func TestMemoryNotReadSinceItsMove(t *testing.T) {
 		t.Errorf("told %d times, %+v, %v", n, f.s.Moves[id], f.s.Ended)
 	}
 }
+
+// TestNotesAreSaidOnce: a decision has the note of its source once, however many scans it stays the same.
+func TestNotesAreSaidOnce(t *testing.T) {
+	h := settledHost(t, 6, false)
+	note := words.Because(words.HeldByHand)
+	o := h.turns[0].Observations[2]
+	claims := []Claimed{{Source: "test", Claims: []workload.Claim{{ID: o.ID, Name: o.Name, Running: true, Cgroups: []string{o.Cgroup}, Process: o.Processes[0], Note: note}}}}
+	for i := range 5 {
+		h.at = h.at.Add(2 * time.Second)
+		h.state.Scans++
+		h.state, _ = Next(h.state, Input{At: h.at, Scan: &Scan{Number: h.state.Scans, Began: h.at, Snapshot: h.turns[0], Claims: claims}})
+		said := 0
+		for _, d := range h.state.Plan.Report.Decisions {
+			for _, r := range d.Reasons {
+				if r.Code == note.Code {
+					said++
+				}
+			}
+		}
+		if said != 1 {
+			t.Fatalf("scan %d: %d notes", i, said)
+		}
+	}
+}

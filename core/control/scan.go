@@ -73,7 +73,7 @@ func (s *State) decide() {
 	}
 	s.keepClear()
 	out, violations := s.sound(s.input(s.Began))
-	s.Note(out.Plan.Report.Decisions)
+	out.Plan.Report.Decisions = s.Note(out.Plan.Report.Decisions)
 	out.Plan.Placements = homes.WithStartTimes(out.Plan.Placements, s.scanned())
 	s.Plan, s.Balancing, s.Halted = out.Plan, out.Report, words.Reason{}
 	s.NewPlan()

@@ -174,13 +174,18 @@ func (df *Differ) due(d *concern.Desire) bool {
 	return e.State != plan.Applied || e.New != d.Step.To
 }
 
+// MayOwn reports whether a concern may own settings of a kind: all but those that give a workload its home.
+func MayOwn(k plan.SettingKind) bool {
+	return k != plan.CgroupCPUs && k != plan.CgroupMems && k != plan.Affinity
+}
+
 // restoreUndesired restores what concerns own, the journal has and they do not desire. What one
 // concern had restored lately does not put off the others.
 func (df *Differ) restoreUndesired(all []concern.Concern, desired []wanted) {
 	var order []workload.ID
 	of := map[workload.ID]map[uint64]bool{}
 	may := map[work.Key]bool{}
-	entries := df.Work.Journal.All()
+	entries := df.Work.Journal.Group("concerns", MayOwn) // of thousands of entries nearly all are of homes
 	for i := range entries {
 		e := &entries[i]
 		k := slices.IndexFunc(all, func(c concern.Concern) bool { return c.Owns(e) })

@@ -56,7 +56,8 @@ type made struct {
 	allowed  topology.CPUSet
 	observed []workload.Observation
 	subjects []*place.Subject
-	alike    []bool // each subject was made of nothing but its observation, the rules and the above
+	owners   []workload.Owner // see ownStart; nil where the system started all
+	alike    []bool           // each of these was made of nothing but its observation, the rules and the above
 	settings Readings
 }
 
