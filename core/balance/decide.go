@@ -49,7 +49,7 @@ func (e *Engine) decide(in *Input, placements []plan.Placement, memory *History)
 	st.Placements = placements
 	d := &decider{in: in, memory: memory, looks: memory.Samples}
 	rooms := st // what the model asks of a ledger: who has CPUs of his own and, to be near to it, where others are
-	if !slices.ContainsFunc(in.Subjects, func(s *place.Subject) bool { return len(s.Spec.Near) > 0 }) {
+	if !e.known.anyNear(in.Subjects) {
 		rooms.Placements = dedicated(placements)
 	}
 	d.m = e.known.model(in, placements, place.NewLedger(rooms), d.looks)

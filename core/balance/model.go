@@ -68,7 +68,9 @@ type work struct {
 	fixed    []part          // of its memory that no page move takes along
 	weight   float64         // of its time
 	run, mem []part
-	lasts    bool // nothing else had a say in these: no page move, nothing that it is to be near to
+	online   []part  // where it ran; nil for batch work
+	beside   float64 // see reserve
+	lasts    bool    // nothing else had a say in these: no page move, nothing that it is to be near to
 
 	// By the looks.
 	steady   steadiness
@@ -143,30 +145,39 @@ func (known *recall) model(in *Input, placements []plan.Placement, ledger *place
 	uses := looks[len(looks)-1].Uses
 	k := 0
 	rising := true
-	for i := range in.Subjects {
-		id := in.Subjects[i].Observation.ID
-		if i < len(uses) && uses[i].Workload == id {
-			id = uses[i].Workload // see keepLevels
+	for i, s := range in.Subjects {
+		w := &m.workloads[i]
+		if k+1 < len(placements) && w.placed == &placements[k+1] {
+			k++
 		}
+		if w.lasts && w.Subject == s && len(in.Flights) == 0 && k < len(placements) && w.placed == &placements[k] {
+			rising = rising && (i == 0 || m.workloads[i-1].id <= w.id)
+			w.lookAgain() // as nearly all do
+			continue
+		}
+		id := s.Observation.ID
+		if i < len(uses) && uses[i].Workload == id {
+			id = uses[i].Workload // see follow
+		}
+		rising = rising && (i == 0 || m.workloads[i-1].id <= id)
 		for k < len(placements) && placements[k].Workload < id {
 			k++
 		}
 		var placed *plan.Placement
 		if k < len(placements) && placements[k].Workload == id {
 			placed = &placements[k]
-		} else {
-			placed = place.Of(placements, id) // subjects need not rise
+		} else if !rising { // subjects need not rise
+			placed = place.Of(placements, id)
 		}
-		w := &m.workloads[i]
 		flight := in.flightOf(id)
-		if flight == nil && w.isStill(in.Subjects[i], placed) {
+		if flight == nil && w.isStill(s, placed) {
 			w.lookAgain()
 		} else {
-			*w = work{Subject: in.Subjects[i], id: id, placed: placed, flight: flight, steady: w.steadyAs(id)}
+			*w = work{Subject: s, id: id, placed: placed, flight: flight, steady: w.steadyAs(id)}
 			m.readWork(w, ledger)
 		}
-		rising = rising && (i == 0 || m.workloads[i-1].id <= id)
 	}
+	known.rising = rising
 	if !rising {
 		slices.SortFunc(m.workloads, func(x, y work) int { return cmp.Compare(x.id, y.id) })
 	}
@@ -179,7 +190,7 @@ func (known *recall) model(in *Input, placements []plan.Placement, ledger *place
 	}
 	for i := range m.workloads {
 		w := &m.workloads[i]
-		if len(w.Spec.Near) > 0 {
+		if !w.lasts && len(w.Spec.Near) > 0 {
 			w.pull = ledger.Pull(w.Spec.Near, w.accesses*slowest/second)
 		}
 		m.count(w, w.run, w.mem, 1)
@@ -211,6 +222,7 @@ func (m *model) readWork(w *work, ledger *place.Ledger) {
 	s, o := w.Subject, &w.Observation
 	memory := m.placed(o.Memory)
 	w.kib, w.weight = float64(workload.Total(memory)), max(leastWeight, float64(s.Spec.Importance)/workload.DefaultImportance)
+	w.beside = w.reserve()
 	w.lasts = w.flight == nil && len(s.Spec.Near) == 0
 	w.mem = m.parts(memory)
 	if moves := m.placed(o.Movable); s.Spec.Serves() && workload.Total(moves) > 0 {
@@ -227,6 +239,9 @@ func (m *model) readWork(w *work, ledger *place.Ledger) {
 	}
 	w.required, _ = ledger.Requirements(s.Spec.Near)
 	ran := m.shares(o.RanOn)
+	if s.Spec.Class != workload.Batch {
+		w.online = ran
+	}
 	if w.placed == nil || w.placed.Class == workload.Batch {
 		w.run = ran
 		return
@@ -524,7 +539,12 @@ func (m *model) add(w *work, k int, u *Use, demand, traffic float64) {
 }
 
 // reserve is the part of what it uses that important work keeps idle beside it.
-func (w *work) reserve() float64 { return float64(place.Reserve(w.Spec.Importance)) / 100 }
+func (w *work) reserve() float64 {
+	if w.lasts {
+		return w.beside
+	}
+	return float64(place.Reserve(w.Spec.Importance)) / 100
+}
 
 // want is what a workload wanted in one look: the CPU it is entitled to and wants (shared
 // work; dedicated work has its own CPUs, batch work takes what is idle) and its memory

@@ -14,6 +14,7 @@ type recall struct {
 	workloads []work
 	cut       []part // memory for parts to come
 	newest    *Use   // the first of the newest look
+	rising    bool   // the workloads are in the order of its uses
 }
 
 // steadiness is for how long a workload has used the same.
@@ -42,6 +43,49 @@ func (r *recall) goesOn(looks []Sample) bool {
 		r.newest = &looks[n-1].Uses[0]
 	}
 	return was != nil && n > 1 && len(looks[n-2].Uses) > 0 && was == &looks[n-2].Uses[0]
+}
+
+// usesAgain fills in what workloads used if they are those of the look before, read by the newest model. One that is the
+// same subject used the same, and at the same level: see follow.
+func (r *recall) usesAgain(in *Input, before []Use, l *Sample) bool {
+	n := len(in.Subjects)
+	if n == 0 || len(before) != n || len(r.workloads) != n || !r.rising || r.newest != &before[0] {
+		return false
+	}
+	if !in.State.Host.SameMachine(r.host) {
+		return false
+	}
+	uses := make([]Use, n)
+	at := indexByID(in.State.Host)
+	for i, s := range in.Subjects {
+		w := &r.workloads[i]
+		if w.Subject == s {
+			uses[i] = before[i]
+			for _, p := range w.online {
+				l.Busy[p.node] += p.share * before[i].CPUs
+			}
+			continue
+		}
+		if s.Observation.ID != before[i].Workload {
+			clear(l.Busy)
+			return false
+		}
+		uses[i] = l.useOf(s, at)
+		uses[i].follow(&before[i])
+	}
+	l.Uses = uses
+	return true
+}
+
+// anyNear reports whether a workload is to be near to anything.
+func (r *recall) anyNear(all []*place.Subject) bool {
+	for i, s := range all {
+		isKnown := i < len(r.workloads) && r.workloads[i].Subject == s && r.workloads[i].lasts
+		if !isKnown && len(s.Spec.Near) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // isStill reports whether what was found of a workload is right for what is now.

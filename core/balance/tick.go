@@ -36,7 +36,7 @@ func (e *Engine) Tick(in Input, memory History) (Outcome, History) {
 		*e = Engine{}
 	}
 	e.ticking = true
-	next := remember(&in, memory)
+	next := e.known.remember(&in, memory)
 	next.Changes = append(next.Changes, in.Ordered...)
 	first := e.arranger.Arrange(in.State, in.Subjects, in.Arrange)
 	report, homes := e.decide(&in, first.Placements, &next)
@@ -59,31 +59,13 @@ func (e *Engine) Tick(in Input, memory History) (Outcome, History) {
 }
 
 // remember is the memory with this look, without what is too old to count.
-func remember(in *Input, old History) History {
+func remember(in *Input, old History) History { return new(recall).remember(in, old) }
+
+func (known *recall) remember(in *Input, old History) History {
 	h := in.State.Host
 	look := Sample{At: in.At, Traffic: in.Traffic, Busy: make([]float64, len(h.Nodes)), Free: make([]topology.KiB, len(h.Nodes))}
-	look.Uses = make([]Use, 0, len(in.Subjects))
 	for i := range h.Nodes {
 		look.Free[i] = freeOf(&h.Nodes[i])
-	}
-	at := indexByID(h)
-	rising := true
-	for i := range in.Subjects {
-		s := in.Subjects[i]
-		o := &s.Observation
-		rising = rising && (i == 0 || look.Uses[i-1].Workload <= o.ID)
-		look.Uses = append(look.Uses, Use{Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth, Accesses: o.Accesses.PerSecond, Level: o.CPUUse, Since: in.At})
-		if s.Spec.Class == workload.Batch {
-			continue
-		}
-		for _, r := range o.RanOn {
-			if k := at.of(r.Node); k >= 0 {
-				look.Busy[k] += r.Share * o.CPUUse
-			}
-		}
-	}
-	if !rising {
-		slices.SortFunc(look.Uses, func(x, y Use) int { return cmp.Compare(x.Workload, y.Workload) })
 	}
 	var next History
 	for _, l := range old.Samples { // a clock set back, or other nodes, begin the window anew
@@ -91,8 +73,13 @@ func remember(in *Input, old History) History {
 			next.Samples = append(next.Samples, l)
 		}
 	}
+	var before []Use
 	if n := len(next.Samples); n > 0 {
-		keepLevels(next.Samples[n-1].Uses, look.Uses)
+		before = next.Samples[n-1].Uses
+	}
+	if !known.usesAgain(in, before, &look) {
+		look.readUses(in)
+		keepLevels(before, look.Uses)
 	}
 	next.Samples = append(next.Samples, look)
 	for len(next.Samples) > leastLooks && !next.Samples[1].At.After(in.At.Add(-in.Settings.Window)) {
@@ -104,6 +91,33 @@ func remember(in *Input, old History) History {
 		}
 	}
 	return next
+}
+
+// readUses fills in what all workloads used.
+func (l *Sample) readUses(in *Input) {
+	l.Uses = make([]Use, len(in.Subjects))
+	at := indexByID(in.State.Host)
+	rising := true
+	for i, s := range in.Subjects {
+		l.Uses[i] = l.useOf(s, at)
+		rising = rising && (i == 0 || l.Uses[i-1].Workload <= l.Uses[i].Workload)
+	}
+	if !rising {
+		slices.SortFunc(l.Uses, func(x, y Use) int { return cmp.Compare(x.Workload, y.Workload) })
+	}
+}
+
+// useOf returns what a workload used, and counts it where that was.
+func (l *Sample) useOf(s *place.Subject, at nodeIndex) Use {
+	o := &s.Observation
+	if s.Spec.Class != workload.Batch {
+		for _, r := range o.RanOn {
+			if k := at.of(r.Node); k >= 0 {
+				l.Busy[k] += r.Share * o.CPUUse
+			}
+		}
+	}
+	return Use{Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth, Accesses: o.Accesses.PerSecond, Level: o.CPUUse, Since: l.At}
 }
 
 // rearrange is rehome with the reasons of balancing.
@@ -192,10 +206,15 @@ func keepLevels(before, now []Use) {
 		if k == len(before) || before[k].Workload != u.Workload {
 			continue
 		}
-		u.Workload = before[k].Workload // one string for all looks, so that comparing them is quick
-		u.Free, u.Known = before[k].Free, before[k].Known
-		if l := before[k].Level; u.CPUs <= max(2*l, l+0.25) && u.CPUs >= min(l/2, l-0.25) {
-			u.Level, u.Since = l, before[k].Since
-		}
+		u.follow(&before[k])
+	}
+}
+
+// follow takes up what was learned by the use of the same workload in the look before.
+func (u *Use) follow(before *Use) {
+	u.Workload = before.Workload // one string for all looks, so that comparing them is quick
+	u.Free, u.Known = before.Free, before.Known
+	if l := before.Level; u.CPUs <= max(2*l, l+0.25) && u.CPUs >= min(l/2, l-0.25) {
+		u.Level, u.Since = l, before.Since
 	}
 }
