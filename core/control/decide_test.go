@@ -180,7 +180,7 @@ func TestWhoIsStillThere(t *testing.T) {
 		return o
 	}
 	s.Snapshot.Observations = []workload.Observation{seen("/b", 0), seen("/d", 0), seen("pid:1", 7), seen("pid:2", 8)}
-	s.Starts = scene.StartsOf(s.Snapshot.Observations)
+	s.Lives = scene.LivesOf(s.Snapshot.Observations, nil)
 	root := func(scan uint64) Admission {
 		return Admission{Process: workload.Process{PID: 1, Start: 7}, Scan: scan}
 	}

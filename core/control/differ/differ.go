@@ -82,13 +82,13 @@ func (df *Differ) Reconcile() {
 // restoreControllers turns controllers off that were turned on for files of cgroups, once the journal
 // has no such file below: the cgroups have ended, or homenode ended while it restored them.
 func (df *Differ) restoreControllers() {
-	all := df.Work.Journal.All()
-	for i := range all {
-		e := &all[i]
-		if !e.Kind.IsController() || e.Kind == plan.CgroupControllers { // homes need that one, too
+	controllers := df.Work.Journal.Group("controllers", plan.SettingKind.IsController)
+	for i := range controllers {
+		e := &controllers[i]
+		if e.Kind == plan.CgroupControllers { // homes need that one, too
 			continue
 		}
-		needed := slices.ContainsFunc(all, func(x plan.Entry) bool {
+		needed := slices.ContainsFunc(df.Work.Journal.All(), func(x plan.Entry) bool {
 			needs := x.Kind.IsCgroupFile() || x.Kind == e.Kind
 			return needs && work.Inside(x.Path, e.Path)
 		})

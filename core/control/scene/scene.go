@@ -22,7 +22,7 @@ type Scene struct {
 	// Isolated is the CPUs of partitions that homenode made. The kernel lets no other cgroup use them, and so not
 	// homenode's own: a scan sees them as not allowed. Snapshot.Host has them.
 	Isolated topology.CPUSet
-	Starts   []uint64 `json:"-"` // StartOf each observation of Snapshot, once control has decided on it
+	Lives    []workload.Life `json:"-"` // of the observations of Snapshot, once control has decided on it
 
 	// Of the sources.
 	Claims   map[workload.ID]*workload.Claim // of each workload that a source knows
