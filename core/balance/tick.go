@@ -23,6 +23,7 @@ type Outcome struct {
 type Engine struct {
 	arranger place.Arranger
 	known    recall
+	scratch  scratch
 	ticking  bool // still true when a tick has failed half way
 }
 
