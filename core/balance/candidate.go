@@ -23,6 +23,7 @@ type option struct {
 	horizon  float64      // seconds
 	tier     int          // importance of the most important above the default, 0 below
 	rejected words.Reason // the rule or the figures that forbid it
+	poor     bool         // it does not pay: rejected has the code alone, see whyRejected
 }
 
 // shift is a workload with a new home.
@@ -65,7 +66,7 @@ func byName(x, y *option) int {
 // singles is every change of one home that could help against the trouble.
 func (d *decider) singles(t *trouble) []option {
 	all := d.concerned(t)
-	out := make([]option, 0, len(all)*len(d.m.rooms))
+	out := room(d.options, len(all)*len(d.m.rooms))
 	for _, w := range all {
 		if w.placed == nil || w.placed.Class == workload.Batch {
 			continue
@@ -88,6 +89,7 @@ func (d *decider) singles(t *trouble) []option {
 			out = append(out, d.wider(w)...)
 		}
 	}
+	d.options = out
 	return out
 }
 
@@ -170,7 +172,7 @@ func (d *decider) swaps(t *trouble) []option {
 			n += len(tops[i]) * len(tops[j])
 		}
 	}
-	out := make([]option, 0, n)
+	out := room(d.swapped, n)
 	for _, p := range pairs {
 		i, j := p[0], p[1]
 		for _, a := range tops[i] {
@@ -179,6 +181,7 @@ func (d *decider) swaps(t *trouble) []option {
 			}
 		}
 	}
+	d.swapped = out
 	return out
 }
 
@@ -214,8 +217,9 @@ func (w *work) onOneNode() bool {
 }
 
 func (d *decider) shiftTo(w *work, to topology.NodeSet) shift {
-	s := shift{w: w, to: to, run: d.runOn(to)}
-	s.mem = w.along(d.m.spread(to))
+	at := d.at(to)
+	s := shift{w: w, to: to, run: at.run}
+	s.mem = w.along(at.mem)
 	for _, p := range w.mem {
 		stays := 0.0
 		for _, q := range s.mem {
@@ -226,6 +230,24 @@ func (d *decider) shiftTo(w *work, to topology.NodeSet) shift {
 		s.kib += max(0, p.share-stays) * w.kib
 	}
 	return s
+}
+
+// onHome is where floating work with a home runs, and where its memory would lie.
+type onHome struct{ run, mem []part }
+
+func (d *decider) at(home topology.NodeSet) onHome {
+	if home.Len() != 1 {
+		return onHome{d.runOn(home), d.m.spread(home)}
+	}
+	i := d.m.index(home.Min())
+	if i < 0 {
+		return onHome{}
+	}
+	at := &d.homes[i] // thousands of options are about eight
+	if at.mem == nil {
+		*at = onHome{d.runOn(home), d.m.spread(home)}
+	}
+	return *at
 }
 
 // runOn is where floating work runs in a home: over its CPUs alike.
@@ -245,16 +267,16 @@ func (d *decider) runOn(home topology.NodeSet) []part {
 }
 
 func (d *decider) option(kind Kind, changes ...shift) option {
-	o := option{kind: kind, changes: changes}
-	for _, s := range changes {
+	o := option{kind: kind, changes: d.keep(changes)}
+	for _, s := range o.changes {
 		if s.w.Spec.Importance > workload.DefaultImportance {
 			o.tier = max(o.tier, s.w.Spec.Importance)
 		}
 	}
 	d.weigh(&o)
-	for _, s := range changes {
+	for i := range o.changes {
 		if o.rejected.None() {
-			o.rejected = d.forbids(&s, kind)
+			o.rejected = d.forbids(&o.changes[i], kind)
 		}
 	}
 	return o

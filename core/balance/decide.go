@@ -37,22 +37,54 @@ type decider struct {
 	far      float64
 	free     []float64
 	crowded  []float64 // seconds for which each node that is in trouble for its CPUs alone was crowded, 0 for others
+	lostOn   []float64 // of lost, by node
+	touched  []bool    // by node: what an option that is weighed changes there
+	homes    []onHome  // work with a home of one node, by index
+	scratch
+}
+
+// scratch is memory that one decision after the other uses, for options come by the thousand. Nothing of it is in a
+// report.
+type scratch struct {
+	options, swapped []option
+	shifts           []shift
+}
+
+// keep returns a copy of the changes of an option.
+func (x *scratch) keep(changes []shift) []shift {
+	n := len(x.shifts)
+	if cap(x.shifts)-n < len(changes) {
+		n = 0
+		x.shifts = make([]shift, 0, max(64, 2*cap(x.shifts)))
+	}
+	x.shifts = append(x.shifts, changes...)
+	return x.shifts[n:len(x.shifts):len(x.shifts)]
+}
+
+// room returns room for n options, in a list of before where that is large enough.
+func room(before []option, n int) []option {
+	if cap(before) < n {
+		return make([]option, 0, n+n/4)
+	}
+	return before[:0]
 }
 
 // decide is what to change on homes that hold, and why. placements rise by
 // workload.
-func decide(in *Input, placements []plan.Placement, memory *History) (Report, []plan.Placement) {
+func (e *Engine) decide(in *Input, placements []plan.Placement, memory *History) (Report, []plan.Placement) {
 	if why := unready(in, memory); !why.Quiet.None() {
 		return why, nil
 	}
 	st := in.State
 	st.Placements = placements
-	d := &decider{in: in, memory: memory, looks: memory.Samples}
+	d := &decider{in: in, memory: memory, looks: memory.Samples, scratch: e.scratch}
+	d.shifts = d.shifts[:0]
+	defer func() { e.scratch = d.scratch }()
 	rooms := st // what the model asks of a ledger: who has CPUs of his own and, to be near to it, where others are
-	if !slices.ContainsFunc(in.Subjects, func(s *place.Subject) bool { return len(s.Spec.Near) > 0 }) {
+	if !e.known.anyNear(in.Subjects) {
 		rooms.Placements = dedicated(placements)
 	}
-	d.m = newModel(in, placements, place.NewLedger(rooms), d.looks)
+	d.m = e.known.model(in, placements, place.NewLedger(rooms), d.looks)
 	d.prepare()
 	t := d.m.find(d.looks, d.settling)
 	r := Report{Lost: round3(d.lost / second), Nodes: d.m.report(), Triggers: t.triggers}
@@ -74,6 +106,7 @@ func decide(in *Input, placements []plan.Placement, memory *History) (Report, []
 	if chosen == nil &&
 		slices.ContainsFunc(t.triggers, func(t Trigger) bool { return t.Kind != LowLocality && t.Kind != FarFromPartner }) {
 		options = append(options, d.swaps(t)...)
+		d.options = options
 		chosen, homes = d.choose(options)
 	}
 	d.report(&r, options, chosen)
@@ -129,6 +162,10 @@ func (d *decider) prepare() {
 	m := d.m
 	n := len(m.rooms)
 	d.lost = m.lost()
+	d.lostOn, d.touched, d.homes = make([]float64, n), make([]bool, n), make([]onHome, n)
+	for i := range n {
+		d.lostOn[i] = m.lostOn(i)
+	}
 	d.saved, d.far = slices.Clone(m.sums), m.far
 	d.free = slices.Clone(m.free)
 	d.settling = make([]bool, n)
@@ -170,19 +207,45 @@ func (d *decider) restore() {
 	d.m.far = d.far
 }
 
-// pays is why an option does not pay, or "".
-func (d *decider) pays(o *option) words.Reason {
-	least, little := leastLost, words.SavesLittle
+// leastSaved is what an option must save, and the reason against one that saves less.
+func (o *option) leastSaved() (least float64, little words.Code) {
 	if len(o.changes) == 1 {
-		least, little = o.changes[0].w.leastLost()
+		return o.changes[0].w.leastLost()
 	}
+	return leastLost, words.SavesLittle
+}
+
+// tooPoor returns the code of pays. Of thousands of options that do not pay eight are shown with the numbers.
+func (d *decider) tooPoor(o *option) words.Code {
+	least, little := o.leastSaved()
 	switch {
 	case o.saves < least*second:
-		return words.Because(little, o.saves/second, least)
+		return little
 	case o.gain <= d.in.Settings.Factor*o.cost:
-		return words.Because(words.DoesNotPay, o.gain, o.horizon*second, o.cost, d.in.Settings.Factor)
+		return words.DoesNotPay
 	}
-	return words.Reason{}
+	return ""
+}
+
+// pays is why an option does not pay, or "".
+func (d *decider) pays(o *option) words.Reason {
+	code := d.tooPoor(o)
+	switch code {
+	case "":
+		return words.Reason{}
+	case words.DoesNotPay:
+		return words.Because(code, o.gain, o.horizon*second, o.cost, d.in.Settings.Factor)
+	}
+	least, _ := o.leastSaved()
+	return words.Because(code, o.saves/second, least)
+}
+
+// whyRejected is why an option is rejected, with the numbers.
+func (d *decider) whyRejected(o *option) words.Reason {
+	if o.poor {
+		return d.pays(o)
+	}
+	return o.rejected
 }
 
 // choose takes the best option that pays and that the ledger holds, and says of
@@ -192,7 +255,9 @@ func (d *decider) choose(options []option) (*option, []plan.Placement) {
 	for i := range options {
 		o := &options[i]
 		if o.rejected.None() {
-			if o.rejected = d.pays(o); o.rejected.None() {
+			o.rejected.Code = d.tooPoor(o)
+			o.poor = o.rejected.Code != ""
+			if !o.poor {
 				paying = append(paying, o)
 			}
 		}

@@ -60,13 +60,21 @@ type part struct {
 
 // work is one workload in the model's terms.
 type work struct {
+	// By the workload, its placement and the machine, see recall.
 	*place.Subject
-	id     workload.ID
-	placed *plan.Placement // nil for work without a home
-	flight *Flight
-	kib    float64 // resident
-	fixed  []part  // of its memory that no page move takes along
+	id       workload.ID
+	placed   *plan.Placement // nil for work without a home
+	kib      float64         // resident
+	fixed    []part          // of its memory that no page move takes along
+	weight   float64         // of its time
+	run, mem []part
+	online   []part  // where it ran; nil for batch work
+	beside   float64 // see reserve
+	lasts    bool    // nothing else had a say in these: no page move, nothing that it is to be near to
 
+	// By the looks.
+	steady   steadiness
+	flight   *Flight
 	demand   float64 // CPUs it wants and is entitled to; 0 for work that takes none from others
 	kept     float64 // idle CPUs beside it
 	traffic  float64 // MiB/s
@@ -74,12 +82,10 @@ type work struct {
 	seen     int32   // looks in which it was seen
 	accesses float64 // a second that threads wait for
 	counted  float64 // looks in which its accesses were counted
-	weight   float64 // of its time
 	age      float64 // seconds for which it has used about as much as now
 	pull     []float64
 	required []place.Requirement
 	follows  bool // it works for others, and goes where they are
-	run, mem []part
 }
 
 // model is the host as homes are, and what is lost on it.
@@ -108,11 +114,16 @@ type model struct {
 	far      float64   // ns/s lost by distance
 	perCPU   float64   // MiB/s of a busy CPU whose traffic nothing tells
 	wanted   []demands // by look
+	goesOn   bool      // the looks but the newest are those of the model before
 	counted  []float64 // MiB/s counted at each node, mean of the looks; negative when not in all
 	sums     []float64 // all of the above, for copying
 }
 
 func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, looks []Sample) *model {
+	return new(recall).model(in, placements, ledger, looks)
+}
+
+func (known *recall) model(in *Input, placements []plan.Placement, ledger *place.Ledger, looks []Sample) *model {
 	h := in.State.Host
 	n := len(h.Nodes)
 	m := &model{host: h, nodeAt: indexByID(h), rooms: ledger.Rooms(), access: place.AccessCosts(h), local: make([]float64, n)}
@@ -130,35 +141,48 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 	if n > 0 {
 		m.least = slices.Min(m.local)
 	}
-	m.workloads = make([]work, len(in.Subjects))
+	m.workloads, m.cut = known.of(h, len(in.Subjects)), known.cut
 	uses := looks[len(looks)-1].Uses
 	k := 0
 	rising := true
-	for i := range in.Subjects {
-		id := in.Subjects[i].Observation.ID
-		if i < len(uses) && uses[i].Workload == id {
-			id = uses[i].Workload // see keepLevels
+	for i, s := range in.Subjects {
+		w := &m.workloads[i]
+		if k+1 < len(placements) && w.placed == &placements[k+1] {
+			k++
 		}
+		if w.lasts && w.Subject == s && len(in.Flights) == 0 && k < len(placements) && w.placed == &placements[k] {
+			rising = rising && (i == 0 || m.workloads[i-1].id <= w.id)
+			w.lookAgain() // as nearly all do
+			continue
+		}
+		id := s.Observation.ID
+		if i < len(uses) && uses[i].Workload == id {
+			id = uses[i].Workload // see follow
+		}
+		rising = rising && (i == 0 || m.workloads[i-1].id <= id)
 		for k < len(placements) && placements[k].Workload < id {
 			k++
 		}
 		var placed *plan.Placement
 		if k < len(placements) && placements[k].Workload == id {
 			placed = &placements[k]
-		} else {
-			placed = place.Of(placements, id) // subjects need not rise
+		} else if !rising { // subjects need not rise
+			placed = place.Of(placements, id)
 		}
-		w := &m.workloads[i]
-		w.Subject = in.Subjects[i]
-		w.id = id
-		w.placed = placed
-		m.readWork(w, in, ledger)
-		rising = rising && (i == 0 || m.workloads[i-1].id <= id)
+		flight := in.flightOf(id)
+		if flight == nil && w.isStill(s, placed) {
+			w.lookAgain()
+		} else {
+			*w = work{Subject: s, id: id, placed: placed, flight: flight, steady: w.steadyAs(id)}
+			m.readWork(w, ledger)
+		}
 	}
+	known.rising = rising
 	if !rising {
 		slices.SortFunc(m.workloads, func(x, y work) int { return cmp.Compare(x.id, y.id) })
 	}
 	m.know(&looks[len(looks)-1], in.Settings.Horizon)
+	m.goesOn, known.cut = known.goesOn(looks), m.cut
 	m.size(looks, in.Settings.Horizon)
 	slowest := 0.0
 	if n > 0 {
@@ -166,7 +190,9 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 	}
 	for i := range m.workloads {
 		w := &m.workloads[i]
-		w.pull = ledger.Pull(w.Spec.Near, w.accesses*slowest/second)
+		if !w.lasts && len(w.Spec.Near) > 0 {
+			w.pull = ledger.Pull(w.Spec.Near, w.accesses*slowest/second)
+		}
 		m.count(w, w.run, w.mem, 1)
 	}
 	return m
@@ -192,13 +218,12 @@ func freeOf(n *topology.Node) topology.KiB {
 }
 
 // readWork fills in what was seen of a workload.
-func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
+func (m *model) readWork(w *work, ledger *place.Ledger) {
 	s, o := w.Subject, &w.Observation
 	memory := m.placed(o.Memory)
 	w.kib, w.weight = float64(workload.Total(memory)), max(leastWeight, float64(s.Spec.Importance)/workload.DefaultImportance)
-	if k, ok := slices.BinarySearchFunc(in.Flights, o.ID, func(f Flight, id workload.ID) int { return cmp.Compare(f.Workload, id) }); ok {
-		w.flight = &in.Flights[k]
-	}
+	w.beside = w.reserve()
+	w.lasts = w.flight == nil && len(s.Spec.Near) == 0
 	w.mem = m.parts(memory)
 	if moves := m.placed(o.Movable); s.Spec.Serves() && workload.Total(moves) > 0 {
 		// What stays of one that works for others is program text, which caches hold, or memory of those others.
@@ -214,6 +239,9 @@ func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
 	}
 	w.required, _ = ledger.Requirements(s.Spec.Near)
 	ran := m.shares(o.RanOn)
+	if s.Spec.Class != workload.Batch {
+		w.online = ran
+	}
 	if w.placed == nil || w.placed.Class == workload.Batch {
 		w.run = ran
 		return
@@ -230,6 +258,18 @@ func (m *model) readWork(w *work, in *Input, ledger *place.Ledger) {
 			m.free[p.node] = shiftFree(m.free[p.node], -p.share*w.kib)
 		}
 	}
+}
+
+// flightOf returns the page move of a workload, nil for none.
+func (in *Input) flightOf(id workload.ID) *Flight {
+	if len(in.Flights) == 0 {
+		return nil
+	}
+	k, ok := slices.BinarySearchFunc(in.Flights, id, func(f Flight, id workload.ID) int { return cmp.Compare(f.Workload, id) })
+	if !ok {
+		return nil
+	}
+	return &in.Flights[k]
 }
 
 // each calls yield for every use of a workload that there is. Both rise by ID.
@@ -252,7 +292,7 @@ func (m *model) each(uses []Use, yield func(w *work, u *Use)) {
 // newParts is room for n parts.
 func (m *model) newParts(n int) []part {
 	if len(m.cut) < n {
-		m.cut = make([]part, max(n, 1024))
+		m.cut = make([]part, max(n, 256))
 	}
 	out := m.cut[:0:n]
 	m.cut = m.cut[n:]
@@ -415,40 +455,19 @@ func (m *model) size(looks []Sample, horizon time.Duration) {
 		m.wanted[k] = demands{sums[:n:n], sums[n : 2*n : 2*n], sums[2*n:]}
 	}
 	fills := m.saturated(looks, place.Fills)
+	crowded := slices.ContainsFunc(fills, func(f []float64) bool { return f != nil })
 	at := make([]int, len(looks)) // all rise by workload
+	newest := &looks[len(looks)-1]
 	for i := range m.workloads {
 		w := &m.workloads[i]
-		reserve := w.reserve()
-		for k := range looks {
-			l := &looks[k]
-			for at[k] < len(l.Uses) && l.Uses[at[k]].Workload != w.id && l.Uses[at[k]].Workload < w.id {
-				at[k]++
-			}
-			if at[k] == len(l.Uses) || l.Uses[at[k]].Workload != w.id {
-				continue
-			}
-			u, all := &l.Uses[at[k]], &m.wanted[k]
-			w.seen++
-			demand, traffic, measured := m.want(w, l, u, fills[k])
-			w.demand += demand / float64(len(looks))
-			w.traffic += traffic / float64(len(looks))
-			w.measured = measured
-			for _, p := range w.run {
-				all.load[p.node] += p.share * demand * (1 + reserve)
-			}
-			for _, p := range w.mem {
-				all.traffic[p.node] += p.share * traffic * (1 + reserve)
-				all.plain[p.node] += p.share * traffic
-			}
-			if u.Accesses > 0 {
-				w.accesses += u.Accesses
-				w.counted++
-			}
-			if k == len(looks)-1 {
-				w.age = l.At.Sub(u.Since).Seconds()
-			}
+		u := newest.use(i, w.id)
+		w.takeUse(u, m.goesOn)
+		if !crowded && w.steady.looks >= len(looks) {
+			m.sizeSteady(w, newest, u)
+		} else {
+			m.sizeEach(w, i, looks, fills, at)
 		}
-		w.kept = w.demand * reserve
+		w.kept = w.demand * w.reserve()
 		if w.counted > 0 { // the lines that were waited for; traffic has prefetched ones too
 			w.accesses /= w.counted * overlap
 		} else {
@@ -457,8 +476,75 @@ func (m *model) size(looks []Sample, horizon time.Duration) {
 	}
 }
 
+// use returns the use of a workload that has index i if all looks have the same workloads, or nil if it has another.
+func (l *Sample) use(i int, id workload.ID) *Use {
+	if i < len(l.Uses) && l.Uses[i].Workload == id {
+		return &l.Uses[i]
+	}
+	return nil
+}
+
+// sizeEach sizes workload i by its use in each look. at is where each look has got to.
+func (m *model) sizeEach(w *work, i int, looks []Sample, fills [][]float64, at []int) {
+	for k := range looks {
+		l := &looks[k]
+		if l.use(i, w.id) != nil {
+			at[k] = i
+		}
+		for at[k] < len(l.Uses) && l.Uses[at[k]].Workload != w.id && l.Uses[at[k]].Workload < w.id {
+			at[k]++
+		}
+		if at[k] == len(l.Uses) || l.Uses[at[k]].Workload != w.id {
+			continue
+		}
+		u := &l.Uses[at[k]]
+		demand, traffic, measured := m.want(w, l, u, fills[k])
+		m.add(w, k, u, demand, traffic)
+		w.measured = measured
+		if k == len(looks)-1 {
+			w.age = l.At.Sub(u.Since).Seconds()
+		}
+	}
+}
+
+// sizeSteady sizes a workload that has used the same in all looks, with no node saturated in any: it wanted the same in
+// all.
+func (m *model) sizeSteady(w *work, newest *Sample, u *Use) {
+	demand, traffic, measured := m.want(w, newest, u, nil)
+	for k := range m.wanted {
+		m.add(w, k, u, demand, traffic)
+	}
+	w.measured = measured
+	w.age = newest.At.Sub(u.Since).Seconds()
+}
+
+// add adds what a workload wanted in look k.
+func (m *model) add(w *work, k int, u *Use, demand, traffic float64) {
+	all := &m.wanted[k]
+	reserve := w.reserve()
+	w.seen++
+	w.demand += demand / float64(len(m.wanted))
+	w.traffic += traffic / float64(len(m.wanted))
+	for _, p := range w.run {
+		all.load[p.node] += p.share * demand * (1 + reserve)
+	}
+	for _, p := range w.mem {
+		all.traffic[p.node] += p.share * traffic * (1 + reserve)
+		all.plain[p.node] += p.share * traffic
+	}
+	if u.Accesses > 0 {
+		w.accesses += u.Accesses
+		w.counted++
+	}
+}
+
 // reserve is the part of what it uses that important work keeps idle beside it.
-func (w *work) reserve() float64 { return float64(place.Reserve(w.Spec.Importance)) / 100 }
+func (w *work) reserve() float64 {
+	if w.lasts {
+		return w.beside
+	}
+	return float64(place.Reserve(w.Spec.Importance)) / 100
+}
 
 // want is what a workload wanted in one look: the CPU it is entitled to and wants (shared
 // work; dedicated work has its own CPUs, batch work takes what is idle) and its memory

@@ -19,10 +19,14 @@ import (
 
 // world is a host on which what a tick decides comes true, at once or late.
 type world struct {
-	in     Input
-	memory History
-	moved  []HomeChange // every change of home, told by the placements alone
-	wire   bool         // the host can be written and read: not all that are drawn
+	in      Input
+	memory  History
+	engine  Engine
+	steady  int              // workloads that an Engine sized as steady
+	still   int              // workloads of which it knew all but their use
+	stillAt []*place.Subject // of the tick before
+	moved   []HomeChange     // every change of home, told by the placements alone
+	wire    bool             // the host can be written and read: not all that are drawn
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -36,6 +40,7 @@ func asJSON(t interface{ Fatalf(string, ...any) }, v any) string {
 }
 
 func TestProperties(t *testing.T) {
+	ticks, steady, still := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		st := plantest.State(5).Draw(t, "state")
 		w := &world{in: Input{At: epoch, State: st, Settings: DefaultSettings(), Arrange: place.Options{MoveBandwidth: 256 << 20}}}
@@ -53,14 +58,20 @@ func TestProperties(t *testing.T) {
 			w.in.At = w.in.At.Add(rapid.SampledFrom([]time.Duration{2 * time.Second, 2 * time.Second, 10 * time.Second, 5 * time.Minute}).Draw(t, "later"))
 			w.tick(t)
 			w.live(t)
+			ticks++
 		}
+		steady, still = steady+w.steady, still+w.still
 	})
+	if steady < ticks/10 || still < ticks {
+		t.Errorf("%d ticks: %d times an engine knew a workload, %d times as steady: it is not tested", ticks, still, steady)
+	}
 }
 
 // tick decides and holds the outcome to every rule.
 func (w *world) tick(t *rapid.T) {
 	before := asJSON(t, w.in) + asJSON(t, w.memory)
-	out, next := Tick(w.in, w.memory)
+	out, next := w.engine.Tick(w.in, w.memory)
+	w.checkEngine(t, out, next)
 	if after := asJSON(t, w.in) + asJSON(t, w.memory); after != before {
 		t.Fatalf("a tick changed its input:\n%s\n%s", before, after)
 	}
@@ -95,6 +106,27 @@ func (w *world) tick(t *rapid.T) {
 		}
 	}
 	slices.SortFunc(w.in.Flights, func(x, y Flight) int { return slices.Compare([]byte(x.Workload), []byte(y.Workload)) })
+}
+
+// checkEngine: an engine that remembers decides what one that does not remember decides, byte for byte.
+func (w *world) checkEngine(t *rapid.T, out Outcome, next History) {
+	again, memory := Tick(w.in, w.memory)
+	if got, want := asJSON(t, out), asJSON(t, again); got != want {
+		t.Fatalf("an engine that remembers decides otherwise:\n%s\n%s", got, want)
+	}
+	if got, want := asJSON(t, next), asJSON(t, memory); got != want {
+		t.Fatalf("an engine that remembers hands on another thing:\n%s\n%s", got, want)
+	}
+	for i := range w.engine.known.workloads {
+		x := &w.engine.known.workloads[i]
+		if x.steady.looks > len(next.Samples) {
+			w.steady++
+		}
+		if slices.Contains(w.stillAt, x.Subject) && x.lasts {
+			w.still++
+		}
+	}
+	w.stillAt = slices.Clone(w.in.Subjects)
 }
 
 // checkReplay: the same tick again, and from its record, decides the same, byte for byte.
@@ -244,36 +276,44 @@ func (w *world) model(st plan.State, changes []Change, before *model) *model {
 
 // live lets time pass: threads run at home, memory follows or does not, loads change.
 func (w *world) live(t *rapid.T) {
-	for i := range w.in.Subjects {
-		s := w.in.Subjects[i]
-		o := &s.Observation
-		switch rapid.IntRange(0, 11).Draw(t, "happens") {
-		case 0:
-			o.CPUUse = rapid.Float64Range(0, 20).Draw(t, "use")
-		case 1:
-			o.Bandwidth = rapid.Int64Range(0, 200_000).Draw(t, "MiB/s")
-		case 2:
-			o.Memory = drawMemory(t, w.in.State.Host)
-			o.Movable = nil
-		case 3:
-			o.Accesses = workload.Accesses{From: workload.Counters, Local: rapid.Float64Range(0, 1).Draw(t, "local"), PerSecond: rapid.Float64Range(0, 1e9).Draw(t, "reads")}
-		case 4:
-			w.in.Traffic = rapid.SampledFrom([][]int64{nil, {}, {-1}, {100_000, -1, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}}).Draw(t, "traffic")
+	w.in.Subjects = slices.Clone(w.in.Subjects) // a scan makes a new list; what has not changed stays the same subject
+	for i, was := range w.in.Subjects {
+		s := *was
+		w.liveOn(t, &s.Observation)
+		if !s.Observation.Same(&was.Observation) {
+			w.in.Subjects[i] = &s
 		}
-		k := slices.IndexFunc(w.in.State.Placements, func(p plan.Placement) bool { return p.Workload == o.ID })
-		if k < 0 || !w.in.Settings.Act {
-			continue
+	}
+}
+
+// liveOn is live for one workload.
+func (w *world) liveOn(t *rapid.T, o *workload.Observation) {
+	switch rapid.IntRange(0, 19).Draw(t, "happens") {
+	case 0:
+		o.CPUUse = rapid.Float64Range(0, 20).Draw(t, "use")
+	case 1:
+		o.Bandwidth = rapid.Int64Range(0, 200_000).Draw(t, "MiB/s")
+	case 2:
+		o.Memory = drawMemory(t, w.in.State.Host)
+		o.Movable = nil
+	case 3:
+		o.Accesses = workload.Accesses{From: workload.Counters, Local: rapid.Float64Range(0, 1).Draw(t, "local"), PerSecond: rapid.Float64Range(0, 1e9).Draw(t, "reads")}
+	case 4:
+		w.in.Traffic = rapid.SampledFrom([][]int64{nil, {}, {-1}, {100_000, -1, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9}}).Draw(t, "traffic")
+	}
+	k := slices.IndexFunc(w.in.State.Placements, func(p plan.Placement) bool { return p.Workload == o.ID })
+	if k < 0 || !w.in.Settings.Act {
+		return
+	}
+	p := &w.in.State.Placements[k]
+	o.CPUs = p.CPUs
+	if !p.Home.Has(-1) && rapid.IntRange(0, 3).Draw(t, "follows") > 0 && p.Class != workload.Batch {
+		o.RanOn = nil
+		for n := range p.Home.All() {
+			o.RanOn = append(o.RanOn, workload.NodeShare{Node: n, Share: 1 / float64(p.Home.Len())})
 		}
-		p := &w.in.State.Placements[k]
-		o.CPUs = p.CPUs
-		if !p.Home.Has(-1) && rapid.IntRange(0, 3).Draw(t, "follows") > 0 && p.Class != workload.Batch {
-			o.RanOn = nil
-			for n := range p.Home.All() {
-				o.RanOn = append(o.RanOn, workload.NodeShare{Node: n, Share: 1 / float64(p.Home.Len())})
-			}
-			if o.Movable == nil && w.in.State.Host.AllowedMems.Intersects(p.Home) {
-				o.Memory = []workload.NodeMemory{{Node: w.in.State.Host.AllowedMems.Intersect(p.Home).Min(), KiB: workload.Total(o.Memory)}}
-			}
+		if o.Movable == nil && w.in.State.Host.AllowedMems.Intersects(p.Home) {
+			o.Memory = []workload.NodeMemory{{Node: w.in.State.Host.AllowedMems.Intersect(p.Home).Min(), KiB: workload.Total(o.Memory)}}
 		}
 	}
 }

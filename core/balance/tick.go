@@ -18,13 +18,29 @@ type Outcome struct {
 	Report Report    `json:"report"`
 }
 
+// Engine decides on one host tick after tick. Its outcomes are those of Tick: it only remembers what the newest tick
+// found out of workloads that have not changed since. The zero Engine remembers nothing. It is for one goroutine.
+type Engine struct {
+	arranger place.Arranger
+	known    recall
+	scratch  scratch
+	ticking  bool // still true when a tick has failed half way
+}
+
 // Tick decides once: first homes and steps by place.Arrange, then at most one change of home. Same
 // arguments, same outcome; it does not modify its arguments.
-func Tick(in Input, memory History) (Outcome, History) {
-	next := remember(&in, memory)
+func Tick(in Input, memory History) (Outcome, History) { return new(Engine).Tick(in, memory) }
+
+// Tick returns what the function Tick returns.
+func (e *Engine) Tick(in Input, memory History) (Outcome, History) {
+	if e.ticking {
+		*e = Engine{}
+	}
+	e.ticking = true
+	next := e.known.remember(&in, memory)
 	next.Changes = append(next.Changes, in.Ordered...)
-	first := place.Arrange(in.State, in.Subjects, in.Arrange)
-	report, homes := decide(&in, first.Placements, &next)
+	first := e.arranger.Arrange(in.State, in.Subjects, in.Arrange)
+	report, homes := e.decide(&in, first.Placements, &next)
 	out := Outcome{Plan: first, Report: report}
 	if report.State == Moves {
 		if moved, why := rearrange(&in, first, homes, &report); why.None() {
@@ -39,35 +55,18 @@ func Tick(in Input, memory History) (Outcome, History) {
 	if in.Settings.Act {
 		next.Changes = append(next.Changes, changed(&in, out.Plan.Placements)...)
 	}
+	e.ticking = false
 	return out, next
 }
 
 // remember is the memory with this look, without what is too old to count.
-func remember(in *Input, old History) History {
+func remember(in *Input, old History) History { return new(recall).remember(in, old) }
+
+func (known *recall) remember(in *Input, old History) History {
 	h := in.State.Host
 	look := Sample{At: in.At, Traffic: in.Traffic, Busy: make([]float64, len(h.Nodes)), Free: make([]topology.KiB, len(h.Nodes))}
-	look.Uses = make([]Use, 0, len(in.Subjects))
 	for i := range h.Nodes {
 		look.Free[i] = freeOf(&h.Nodes[i])
-	}
-	at := indexByID(h)
-	rising := true
-	for i := range in.Subjects {
-		s := in.Subjects[i]
-		o := &s.Observation
-		rising = rising && (i == 0 || look.Uses[i-1].Workload <= o.ID)
-		look.Uses = append(look.Uses, Use{Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth, Accesses: o.Accesses.PerSecond, Level: o.CPUUse, Since: in.At})
-		if s.Spec.Class == workload.Batch {
-			continue
-		}
-		for _, r := range o.RanOn {
-			if k := at.of(r.Node); k >= 0 {
-				look.Busy[k] += r.Share * o.CPUUse
-			}
-		}
-	}
-	if !rising {
-		slices.SortFunc(look.Uses, func(x, y Use) int { return cmp.Compare(x.Workload, y.Workload) })
 	}
 	var next History
 	for _, l := range old.Samples { // a clock set back, or other nodes, begin the window anew
@@ -75,8 +74,13 @@ func remember(in *Input, old History) History {
 			next.Samples = append(next.Samples, l)
 		}
 	}
+	var before []Use
 	if n := len(next.Samples); n > 0 {
-		keepLevels(next.Samples[n-1].Uses, look.Uses)
+		before = next.Samples[n-1].Uses
+	}
+	if !known.usesAgain(in, before, &look) {
+		look.readUses(in)
+		keepLevels(before, look.Uses)
 	}
 	next.Samples = append(next.Samples, look)
 	for len(next.Samples) > leastLooks && !next.Samples[1].At.After(in.At.Add(-in.Settings.Window)) {
@@ -88,6 +92,33 @@ func remember(in *Input, old History) History {
 		}
 	}
 	return next
+}
+
+// readUses fills in what all workloads used.
+func (l *Sample) readUses(in *Input) {
+	l.Uses = make([]Use, len(in.Subjects))
+	at := indexByID(in.State.Host)
+	rising := true
+	for i, s := range in.Subjects {
+		l.Uses[i] = l.useOf(s, at)
+		rising = rising && (i == 0 || l.Uses[i-1].Workload <= l.Uses[i].Workload)
+	}
+	if !rising {
+		slices.SortFunc(l.Uses, func(x, y Use) int { return cmp.Compare(x.Workload, y.Workload) })
+	}
+}
+
+// useOf returns what a workload used, and counts it where that was.
+func (l *Sample) useOf(s *place.Subject, at nodeIndex) Use {
+	o := &s.Observation
+	if s.Spec.Class != workload.Batch {
+		for _, r := range o.RanOn {
+			if k := at.of(r.Node); k >= 0 {
+				l.Busy[k] += r.Share * o.CPUUse
+			}
+		}
+	}
+	return Use{Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth, Accesses: o.Accesses.PerSecond, Level: o.CPUUse, Since: l.At}
 }
 
 // rearrange is rehome with the reasons of balancing.
@@ -176,10 +207,15 @@ func keepLevels(before, now []Use) {
 		if k == len(before) || before[k].Workload != u.Workload {
 			continue
 		}
-		u.Workload = before[k].Workload // one string for all looks, so that comparing them is quick
-		u.Free, u.Known = before[k].Free, before[k].Known
-		if l := before[k].Level; u.CPUs <= max(2*l, l+0.25) && u.CPUs >= min(l/2, l-0.25) {
-			u.Level, u.Since = l, before[k].Since
-		}
+		u.follow(&before[k])
+	}
+}
+
+// follow takes up what was learned by the use of the same workload in the look before.
+func (u *Use) follow(before *Use) {
+	u.Workload = before.Workload // one string for all looks, so that comparing them is quick
+	u.Free, u.Known = before.Free, before.Known
+	if l := before.Level; u.CPUs <= max(2*l, l+0.25) && u.CPUs >= min(l/2, l-0.25) {
+		u.Level, u.Since = l, before.Since
 	}
 }

@@ -11,7 +11,7 @@ import (
 func (d *decider) candidate(o *option) Candidate {
 	c := Candidate{
 		Kind: o.kind, Gain: time.Duration(o.gain), Cost: time.Duration(o.cost), Saves: round3(o.saves / second),
-		Bytes: int64(o.kib) << 10, Took: time.Duration(o.seconds * second), Rejected: o.rejected,
+		Bytes: int64(o.kib) << 10, Took: time.Duration(o.seconds * second), Rejected: d.whyRejected(o),
 	}
 	for i := range o.changes {
 		s := &o.changes[i]

@@ -47,16 +47,18 @@ func (d *decider) weigh(o *option) {
 		o.seconds = o.kib / pace
 	}
 	before := d.lost
+	d.touch(o, true)
 	for i := range o.changes {
 		c := &o.changes[i]
 		m.shift(c.w, c.w.run, c.w.mem, c.run, c.w.mem)
 	}
-	start := m.lost()
+	start := d.lostNow()
 	for i := range o.changes {
 		c := &o.changes[i]
 		m.shift(c.w, c.run, c.w.mem, c.run, c.mem)
 	}
-	after := m.lost()
+	after := d.lostNow()
+	d.touch(o, false)
 	for i := range o.changes {
 		for _, p := range o.changes[i].mem {
 			low := lowFree * float64(m.host.Nodes[p.node].Memory)
@@ -89,6 +91,31 @@ func (d *decider) weigh(o *option) {
 		waiting = 0
 	}
 	o.gain = (before-start)*waiting + (before-(start+after)/2)*moving + o.saves*(horizon-waiting-moving)
+}
+
+// touch marks the nodes on which an option changes anything, or no longer.
+func (d *decider) touch(o *option, touched bool) {
+	for i := range o.changes {
+		c := &o.changes[i]
+		for _, parts := range [...][]part{c.w.run, c.w.mem, c.run, c.mem} {
+			for _, p := range parts {
+				d.touched[p.node] = touched
+			}
+		}
+	}
+}
+
+// lostNow is model.lost while an option is tried: on all other nodes nothing has changed.
+func (d *decider) lostNow() float64 {
+	sum := d.m.far
+	for i, touched := range d.touched {
+		if touched {
+			sum += d.m.lostOn(i)
+		} else {
+			sum += d.lostOn[i]
+		}
+	}
+	return sum
 }
 
 // moving is the seconds in which the memory of one change moves.

@@ -41,6 +41,6 @@ func Resume(text json.RawMessage) (*State, error) {
 	s.Journal, s.Before = journal.New(c.Journal), s.Snapshot
 	s.SetWritten(c.Saved)
 	s.resumeConcerns()
-	s.Starts = scene.StartsOf(s.Snapshot.Observations)
+	s.Lives = scene.LivesOf(s.Snapshot.Observations, nil)
 	return s, nil
 }

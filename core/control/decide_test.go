@@ -180,7 +180,7 @@ func TestWhoIsStillThere(t *testing.T) {
 		return o
 	}
 	s.Snapshot.Observations = []workload.Observation{seen("/b", 0), seen("/d", 0), seen("pid:1", 7), seen("pid:2", 8)}
-	s.Starts = scene.StartsOf(s.Snapshot.Observations)
+	s.Lives = scene.LivesOf(s.Snapshot.Observations, nil)
 	root := func(scan uint64) Admission {
 		return Admission{Process: workload.Process{PID: 1, Start: 7}, Scan: scan}
 	}
@@ -813,5 +813,29 @@ func TestMemoryNotReadSinceItsMove(t *testing.T) {
 	f.scan(2)
 	if n := f.told(words.LocalityChanged); n != 1 || f.s.Moves[id].LocalityAfter == nil || *f.s.Moves[id].LocalityAfter != 1 || len(f.s.Ended) != 0 {
 		t.Errorf("told %d times, %+v, %v", n, f.s.Moves[id], f.s.Ended)
+	}
+}
+
+// TestNotesAreSaidOnce: a decision has the note of its source once, however many scans it stays the same.
+func TestNotesAreSaidOnce(t *testing.T) {
+	h := settledHost(t, 6, false)
+	note := words.Because(words.HeldByHand)
+	o := h.turns[0].Observations[2]
+	claims := []Claimed{{Source: "test", Claims: []workload.Claim{{ID: o.ID, Name: o.Name, Running: true, Cgroups: []string{o.Cgroup}, Process: o.Processes[0], Note: note}}}}
+	for i := range 5 {
+		h.at = h.at.Add(2 * time.Second)
+		h.state.Scans++
+		h.state, _ = Next(h.state, Input{At: h.at, Scan: &Scan{Number: h.state.Scans, Began: h.at, Snapshot: h.turns[0], Claims: claims}})
+		said := 0
+		for _, d := range h.state.Plan.Report.Decisions {
+			for _, r := range d.Reasons {
+				if r.Code == note.Code {
+					said++
+				}
+			}
+		}
+		if said != 1 {
+			t.Fatalf("scan %d: %d notes", i, said)
+		}
 	}
 }

@@ -103,7 +103,7 @@ func (s *State) history() *history.Host {
 
 // showed returns what the newest scan showed.
 func (s *State) showed() *history.Seen {
-	return &history.Seen{Snapshot: &s.Snapshot, Plan: &s.Plan, Subjects: s.Subjects, Starts: s.Starts, Halted: s.Halted}
+	return &history.Seen{Snapshot: &s.Snapshot, Plan: &s.Plan, Subjects: s.Subjects, Lives: s.Lives, Halted: s.Halted}
 }
 
 // noteGiven remembers an affinity homenode gave.

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/homenode/homenode/core/control/concern/threads"
+	"github.com/homenode/homenode/core/control/differ"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -132,5 +133,29 @@ func TestWeightStaysWhileIdle(t *testing.T) {
 				t.Errorf("restored: %+v", entry)
 			}
 		}
+	}
+}
+
+// TestNoConcernOwnsHomes: entries that a differ does not ask concerns for are those of no concern, whatever is configured.
+func TestNoConcernOwnsHomes(t *testing.T) {
+	asked := 0
+	for _, protects := range []bool{false, true} {
+		settings := Settings{}
+		settings.Base.Protect = protects
+		for _, c := range New(settings, Saved{}).concerns() {
+			for _, kind := range []plan.SettingKind{plan.CgroupCPUs, plan.CgroupMems, plan.Affinity, plan.MemoryLow, plan.CgroupPartition, plan.HostFile, plan.TaskPolicy} {
+				for _, id := range []workload.ID{"/a", BalancingID, IsolationID, ""} {
+					if !c.Owns(&plan.Entry{Kind: kind, Workload: id, Path: "/a"}) {
+						continue
+					}
+					if asked++; !differ.MayOwn(kind) {
+						t.Errorf("%s owns %s of %q", c.Name(), kind, id)
+					}
+				}
+			}
+		}
+	}
+	if asked < 10 {
+		t.Errorf("%d entries are owned: the test tests nothing", asked)
 	}
 }

@@ -65,7 +65,7 @@ func (s *State) decide() {
 	s.Placements()
 	before := *s // for what is told of the difference
 	before.Snapshot, s.Before = s.Before, s.Snapshot
-	s.Starts = scene.StartsOf(s.Snapshot.Observations)
+	s.Lives = scene.LivesOf(s.Snapshot.Observations, s.Lives)
 	living := s.living(&before)
 	s.Facts = plan.State{
 		Host: s.Snapshot.Host, Policy: s.policy(s.Snapshot.Host), Unmanaged: s.Snapshot.Unmanaged,
@@ -73,7 +73,7 @@ func (s *State) decide() {
 	}
 	s.keepClear()
 	out, violations := s.sound(s.input(s.Began))
-	s.Note(out.Plan.Report.Decisions)
+	out.Plan.Report.Decisions = s.Note(out.Plan.Report.Decisions)
 	out.Plan.Placements = homes.WithStartTimes(out.Plan.Placements, s.scanned())
 	s.Plan, s.Balancing, s.Halted = out.Plan, out.Report, words.Reason{}
 	s.NewPlan()
@@ -89,7 +89,7 @@ func (s *State) decide() {
 		s.Plan.Placements, s.Plan.Steps = before.Plan.Placements, nil // the recorder keeps what was planned
 	} else {
 		out.Plan.Steps = s.SharedSteps() // a reader keeps them
-		out.Plan.Placements = s.Plan.Placements
+		out.Plan.Placements, out.Plan.Report = s.Plan.Placements, s.Plan.Report
 	}
 	s.wide = nil
 	for i := range s.Plan.Placements {
@@ -160,7 +160,7 @@ func (s *State) acts() bool {
 
 // living returns the placements of what lives, and forgets what is kept for other workloads.
 func (s *State) living(was *State) []workload.Placement {
-	before := homes.Scanned{Observations: was.Snapshot.Observations, Starts: was.Starts}
+	before := homes.Scanned{Observations: was.Snapshot.Observations, Lives: was.Lives}
 	l := s.Live(&before, s.scanned(), s.Seen, s.At)
 	for _, o := range l.Left {
 		s.Leaves(o)
@@ -184,9 +184,9 @@ func (s *State) living(was *State) []workload.Placement {
 	return l.Placements
 }
 
-// scanned returns what the newest scan has seen, with start times.
+// scanned returns what the newest scan has seen.
 func (s *State) scanned() *homes.Scanned {
-	return &homes.Scanned{Observations: s.Snapshot.Observations, Starts: s.Starts}
+	return &homes.Scanned{Observations: s.Snapshot.Observations, Lives: s.Lives}
 }
 
 // policy is the configured one with the partition on h and what other managers keep for
@@ -251,6 +251,7 @@ func (s *State) flights() []balance.Flight {
 // They stay as they are; dedicated ones keep the CPUs that they hold. What still breaks a
 // rule then is returned.
 func (s *State) sound(in balance.Input) (balance.Outcome, []plan.Violation) {
+	broken := false
 	for {
 		out, learnt, bad := s.tick(in)
 		if bad >= 0 {
@@ -274,7 +275,7 @@ func (s *State) sound(in balance.Input) (balance.Outcome, []plan.Violation) {
 			}
 		}
 		if fewer {
-			in.Subjects = subjects
+			in.Subjects, broken = subjects, true
 			continue
 		}
 		if nodes, booked, have := plan.Overpromised(s.Facts, out.Plan.Placements); !nodes.Empty() {
@@ -283,16 +284,23 @@ func (s *State) sound(in balance.Input) (balance.Outcome, []plan.Violation) {
 		if s.Subjects = in.Subjects; s.decided != nil {
 			s.decided(in, s.History)
 		}
-		for i := range in.Subjects {
-			if x := in.Subjects[i]; x.Alone.Code == words.PlanBreaksRule {
-				s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), workload.Problem{Subject: string(x.Observation.ID), Text: x.Alone.String()})
-			}
+		if broken {
+			s.reportBroken(in.Subjects)
 		}
 		if !slices.EqualFunc(s.History.Changes, learnt.Changes, func(x, y balance.HomeChange) bool { return x.Workload == y.Workload && x.At.Equal(y.At) }) {
 			s.save(KeyPast, learnt.Changes)
 		}
 		s.History, s.Orders = learnt, nil
 		return out, violations
+	}
+}
+
+// reportBroken makes problems of the workloads that are left alone because a plan with them broke a rule.
+func (s *State) reportBroken(subjects []*place.Subject) {
+	for _, x := range subjects {
+		if x.Alone.Code == words.PlanBreaksRule {
+			s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), workload.Problem{Subject: string(x.Observation.ID), Text: x.Alone.String()})
+		}
 	}
 }
 

@@ -53,7 +53,7 @@ type State struct {
 	by      *plan.Asker // who asked for it
 }
 
-// SetEngine has another engine than balance.Tick decide: for tests.
+// SetEngine has another engine than balance.Engine decide: for tests.
 func (s *State) SetEngine(tick func(balance.Input, balance.History) (balance.Outcome, balance.History)) {
 	s.engine = tick
 }
@@ -98,7 +98,7 @@ const (
 // New is the state of a daemon that starts on what an earlier one left.
 func New(settings Settings, saved Saved) *State {
 	s := &State{
-		engine:    balance.Tick,
+		engine:    new(balance.Engine).Tick,
 		Settings:  settings,
 		Lines:     history.New(saved.Events),
 		Homes:     homes.New(saved.Admissions, saved.Chosen, saved.Placements),

@@ -41,12 +41,17 @@ type Options struct {
 // strongest class first, then the most important, then the largest, for large
 // ones fit worst later. What was seen and what shall be give the steps.
 func Arrange(st plan.State, subjects []*Subject, opt Options) plan.Plan {
+	_, out := arrange(st, subjects, opt)
+	return out
+}
+
+func arrange(st plan.State, subjects []*Subject, opt Options) (*arrangement, plan.Plan) {
 	a := newArrangement(st, subjects, opt)
 	a.leaveAlone()
 	a.keep()
 	a.countForeign()
 	a.placeRest()
-	return a.plan()
+	return a, a.plan()
 }
 
 // arrangement is one run of Arrange.
@@ -303,21 +308,27 @@ func (a *arrangement) leaveAlone() {
 	for i := range a.subjects {
 		s := &a.subjects[i]
 		a.anyFixed = a.anyFixed || s.Fixed
-		switch why := a.whyLeave(s); {
-		case s.Fixed && s.old != nil:
-		case !why.None():
-			*s.decision = plan.Decision{Workload: s.Observation.ID, Outcome: plan.LeftAlone, Reasons: []words.Reason{why}}
-		case s.old == nil:
-		case s.old.Class == workload.Dedicated:
-			s.turn = dedicatedFirst
-		case s.Crowd:
-			s.turn = crowdLast
-		default:
-			s.turn, s.asBefore = floatingNext, a.asBefore(s)
-		}
+		a.leave(s)
 	}
 	a.sort(false)
 	a.holdFixed(true)
+}
+
+// leave decides on a subject if it is not to be placed, and else says when its home is kept. It goes by the subject, by
+// its placement and by the host alone.
+func (a *arrangement) leave(s *subject) {
+	switch why := a.whyLeave(s); {
+	case s.Fixed && s.old != nil:
+	case !why.None():
+		*s.decision = plan.Decision{Workload: s.Observation.ID, Outcome: plan.LeftAlone, Reasons: []words.Reason{why}}
+	case s.old == nil:
+	case s.old.Class == workload.Dedicated:
+		s.turn = dedicatedFirst
+	case s.Crowd:
+		s.turn = crowdLast
+	default:
+		s.turn, s.asBefore = floatingNext, a.asBefore(s)
+	}
 }
 
 // holdFixed holds the fixed ones, those with CPUs of their own or those that float.

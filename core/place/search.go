@@ -39,6 +39,10 @@ type search struct {
 	vcpus  []float64      // the division being tried
 	runsOn []int          // the nodes that have vCPUs in it, rising
 	memory []topology.KiB //
+	within []int          // the nodes of inSet when memory was divided, rising
+	beyond []int          // the other nodes, where it was divided over these, too
+	spills bool           // it may be
+	costs  []float64      // by node: distance of the CPUs as divided, see reckon
 	set    []int          // nodes of the set being tried, rising
 	shares []share
 	inSet  []bool
@@ -57,11 +61,11 @@ func newSearch(l *Ledger, w *want) *search {
 	if len(s.room) != n {
 		ints := make([]int, 2*n)
 		sizes := make([]topology.KiB, 2*n)
-		floats := make([]float64, 4*n)
+		floats := make([]float64, 5*n)
 		bools := make([]bool, 2*n)
 		*s = search{
 			room: ints[:n:n], set: ints[n:n], mem: sizes[:n:n], memory: sizes[n:],
-			top: make([]candidate, 0, beamWidth), cap: floats[:n:n], vcpus: floats[n : 2*n : 2*n], part: floats[2*n : 3*n : 3*n], crowd: floats[3*n:], inSet: bools[:n:n], out: bools[n:],
+			top: make([]candidate, 0, beamWidth), cap: floats[:n:n], vcpus: floats[n : 2*n : 2*n], part: floats[2*n : 3*n : 3*n], crowd: floats[3*n : 4*n : 4*n], costs: floats[4*n:], inSet: bools[:n:n], out: bools[n:],
 		}
 	}
 	s.l, s.w = l, w
@@ -205,12 +209,7 @@ func (s *search) try(p int) {
 	} else if !s.divideCPUs(p) || !s.divideMemory() {
 		return
 	}
-	s.shares = s.shares[:0]
-	for i := range s.vcpus {
-		if s.vcpus[i] > 0 || s.memory[i] > 0 {
-			s.shares = append(s.shares, share{i, s.vcpus[i], s.memory[i]})
-		}
-	}
+	s.share()
 	if (s.w.MaxNodes > 0 && len(s.shares) > s.w.MaxNodes) || len(s.shares) < s.w.MinNodes ||
 		s.w.farFromRequired(s.l, s.shares) {
 		return
@@ -224,6 +223,25 @@ func (s *search) try(p int) {
 		return
 	}
 	s.offer(&c)
+}
+
+// share makes the division being tried the shares of a candidate.
+func (s *search) share() {
+	s.shares = s.shares[:0]
+	add := func(i int) {
+		if s.vcpus[i] > 0 || s.memory[i] > 0 {
+			s.shares = append(s.shares, share{i, s.vcpus[i], s.memory[i]})
+		}
+	}
+	if !s.w.Even && !s.spills { // of 64 nodes mostly two are in the set
+		for _, i := range s.within {
+			add(i)
+		}
+		return
+	}
+	for i := range s.vcpus {
+		add(i)
+	}
 }
 
 // decline keeps the best candidate that does not pay, for the report.

@@ -13,6 +13,7 @@ import (
 // of its home whatever was planned, in proportion to them.
 func (s *search) divideCPUs(p int) bool {
 	clear(s.vcpus)
+	s.runsOn = s.runsOn[:0]
 	if s.w.Class == workload.Shared {
 		return s.floatCPUs()
 	}
@@ -54,6 +55,10 @@ func (s *search) fill(tier []int32, left int) int {
 		}
 		x := min(left, s.room[best])
 		s.vcpus[best] = float64(x)
+		s.runsOn = append(s.runsOn, best)
+		for k := len(s.runsOn) - 1; k > 0 && s.runsOn[k-1] > s.runsOn[k]; k-- { // of two or three
+			s.runsOn[k-1], s.runsOn[k] = s.runsOn[k], s.runsOn[k-1]
+		}
 		left -= x
 	}
 	return 0
@@ -63,10 +68,8 @@ func (s *search) fill(tier []int32, left int) int {
 // ways, and a little for devices that are not asked for.
 func (s *search) reach(i int) float64 {
 	n, sum := len(s.l.nodes), 0.0
-	for k, v := range s.vcpus {
-		if v > 0 {
-			sum += v * (s.l.access[i*n+k] + s.l.access[k*n+i])
-		}
+	for _, k := range s.runsOn {
+		sum += s.vcpus[k] * (s.l.access[i*n+k] + s.l.access[k*n+i])
 	}
 	if s.w.pull != nil {
 		sum += s.w.pull[i]
@@ -90,6 +93,7 @@ func (s *search) floatCPUs() bool {
 			if s.vcpus[i] > s.part[i]+tiny {
 				return false
 			}
+			s.runsOn = append(s.runsOn, i)
 		}
 	}
 	return true
@@ -138,10 +142,10 @@ func (s *search) divideEvenly() bool {
 // workload what lies on a node of the set stays there.
 func (s *search) divideMemory() bool {
 	clear(s.memory)
-	s.runsOn = s.runsOn[:0]
-	for i, v := range s.vcpus {
-		if v > 0 {
-			s.runsOn = append(s.runsOn, i)
+	s.within, s.spills = s.within[:0], false
+	for i, in := range s.inSet {
+		if in {
+			s.within = append(s.within, i)
 		}
 	}
 	w := s.w
@@ -154,55 +158,87 @@ func (s *search) divideMemory() bool {
 		s.memory[i] += x
 		left -= x
 	}
-	for i, in := range s.inSet {
-		if in && w.residence != nil {
+	if w.residence != nil {
+		for _, i := range s.within {
 			upTo(i, w.residence[i])
 		}
 	}
-	for i, in := range s.inSet {
+	if w.Class == workload.Shared {
 		// A floating workload takes memory where its threads happen to run: a node
 		// that holds more already keeps it, the others come up to their part.
-		if in && w.Class == workload.Shared {
+		for _, i := range s.within {
 			upTo(i, s.vcpus[i]/float64(w.vcpus))
 		}
 	}
-	for _, spill := range []bool{false, true} {
-		for left > 0 {
-			j := s.cheapest(spill, left)
-			if j < 0 {
-				break
-			}
-			x := min(left, s.mem[j]-s.memory[j])
-			s.memory[j] += x
-			left -= x
-		}
+	if left = s.lay(s.within, false, left); left == 0 {
+		return true
 	}
-	return left == 0
+	s.spills = true
+	return s.lay(s.outside(), true, left) == 0
 }
 
-// cheapest is the node where a KiB of memory costs least, inside the set or, for
-// what spills over, outside; -1 for none. What it costs is the distance to the
+// lay puts memory on nodes, the cheapest first, and returns what is left of it.
+func (s *search) lay(nodes []int, spill bool, left topology.KiB) topology.KiB {
+	if left > 0 {
+		s.reckon(nodes)
+	}
+	for left > 0 {
+		j := s.cheapest(nodes, spill, left)
+		if j < 0 {
+			break
+		}
+		x := min(left, s.mem[j]-s.memory[j])
+		s.memory[j] += x
+		left -= x
+	}
+	return left
+}
+
+// outside returns the nodes that are not in the set.
+func (s *search) outside() []int {
+	s.beyond = s.beyond[:0]
+	for i, in := range s.inSet {
+		if !in {
+			s.beyond = append(s.beyond, i)
+		}
+	}
+	return s.beyond
+}
+
+// reckon fills in how far nodes are from the CPUs as divided.
+func (s *search) reckon(nodes []int) {
+	n := len(s.l.nodes)
+	for _, j := range nodes {
+		s.costs[j] = 0
+	}
+	for _, i := range s.runsOn { // of 64 nodes mostly two
+		v, row := s.vcpus[i], s.l.access[i*n:(i+1)*n]
+		for _, j := range nodes {
+			s.costs[j] += v * row[j]
+		}
+	}
+}
+
+// cheapest is the node where a KiB of memory costs least, of those of the set or, for
+// what spills over, of those outside; -1 for none. What it costs is the distance to the
 // CPUs as divided and, outside, a part of the CPUs that are left there without
 // memory. Of equals it is the tightest that takes all that is left, or else the
 // roomiest. A node that takes spilled memory of a floating workload would take
 // its threads as well, unless it has no CPUs.
-func (s *search) cheapest(spill bool, left topology.KiB) int {
-	w, n := s.w, len(s.l.nodes)
+func (s *search) cheapest(nodes []int, spill bool, left topology.KiB) int {
+	w := s.w
 	best := -1
 	least := 0.0
 	most := topology.KiB(0)
-	for j, in := range s.inSet {
+	for _, j := range nodes {
 		room := s.mem[j] - s.memory[j]
-		if in == spill || room <= 0 || (spill && w.Class == workload.Shared && s.l.nodes[j].given(w.Class) > 0) {
+		if room <= 0 || (spill && w.Class == workload.Shared && s.l.nodes[j].given(w.Class) > 0) {
 			continue
 		}
 		if spill && w.MaxNodes > 0 && !s.mayHold(j, left) {
 			continue
 		}
-		cost := 0.0
-		for _, i := range s.runsOn { // of 64 nodes mostly two
-			cost += s.vcpus[i] * s.l.access[i*n+j]
-		}
+		cost := s.costs[j]
 		if spill && w.Class == workload.Dedicated && s.memory[j] == 0 {
 			hole := splitHoleWeight * float64(s.l.nodes[j].free)
 			cost += hole * float64(w.memory) / float64(min(left, room))

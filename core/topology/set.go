@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -202,7 +203,9 @@ func (s Set[T]) Equal(t Set[T]) bool {
 	if len(s.words) > 0 && len(s.words) == len(t.words) && &s.words[0] == &t.words[0] {
 		return true
 	}
-	return s.SubsetOf(t) && t.SubsetOf(s)
+	n := min(len(s.words), len(t.words))
+	set := func(w uint64) bool { return w != 0 }
+	return slices.Equal(s.words[:n], t.words[:n]) && !slices.ContainsFunc(s.words[n:], set) && !slices.ContainsFunc(t.words[n:], set)
 }
 
 // String is the set in the kernel's list format, "0-3,8"; "" when empty.

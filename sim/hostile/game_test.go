@@ -106,7 +106,8 @@ type game struct {
 	requests  uint64
 	asked     map[uint64]string
 	undone    map[uint64]*control.Undone
-	poison    workload.ID          // the engine panics on it
+	poison    workload.ID // the engine panics on it
+	balancer  balance.Engine
 	confined  uint64               // the newest scan whose caches were checked
 	tight     map[workload.ID]bool // work that that scan left confined more tightly than it runs
 	partition uint64               // the newest scan when the partition was set last
@@ -157,14 +158,14 @@ func (g *game) start() {
 	g.next(control.Input{Started: &control.Started{Version: "hostile", Period: 5 * time.Second}})
 }
 
-// engine is balance.Tick, which fails on the poisoned workload.
+// engine is balance.Engine, which fails on the poisoned workload.
 func (g *game) engine(in balance.Input, h balance.History) (balance.Outcome, balance.History) {
 	for i := range in.Subjects {
 		if in.Subjects[i].Observation.ID == g.poison {
 			panic("poison")
 		}
 	}
-	return balance.Tick(in, h)
+	return g.balancer.Tick(in, h)
 }
 
 func (g *game) next(in control.Input) {

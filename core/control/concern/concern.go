@@ -83,6 +83,7 @@ func (d *Desired) Amend(p *plan.Plan) {
 	if len(d.Why) == 0 {
 		return
 	}
+	p.Report.Decisions = slices.Clone(p.Report.Decisions) // a later plan may have the others
 	for i := range p.Report.Decisions {
 		of := &p.Report.Decisions[i]
 		if why, ok := d.Why[of.Workload]; ok {

@@ -82,13 +82,13 @@ func (df *Differ) Reconcile() {
 // restoreControllers turns controllers off that were turned on for files of cgroups, once the journal
 // has no such file below: the cgroups have ended, or homenode ended while it restored them.
 func (df *Differ) restoreControllers() {
-	all := df.Work.Journal.All()
-	for i := range all {
-		e := &all[i]
-		if !e.Kind.IsController() || e.Kind == plan.CgroupControllers { // homes need that one, too
+	controllers := df.Work.Journal.Group("controllers", plan.SettingKind.IsController)
+	for i := range controllers {
+		e := &controllers[i]
+		if e.Kind == plan.CgroupControllers { // homes need that one, too
 			continue
 		}
-		needed := slices.ContainsFunc(all, func(x plan.Entry) bool {
+		needed := slices.ContainsFunc(df.Work.Journal.All(), func(x plan.Entry) bool {
 			needs := x.Kind.IsCgroupFile() || x.Kind == e.Kind
 			return needs && work.Inside(x.Path, e.Path)
 		})
@@ -174,13 +174,18 @@ func (df *Differ) due(d *concern.Desire) bool {
 	return e.State != plan.Applied || e.New != d.Step.To
 }
 
+// MayOwn reports whether a concern may own settings of a kind: all but those that give a workload its home.
+func MayOwn(k plan.SettingKind) bool {
+	return k != plan.CgroupCPUs && k != plan.CgroupMems && k != plan.Affinity
+}
+
 // restoreUndesired restores what concerns own, the journal has and they do not desire. What one
 // concern had restored lately does not put off the others.
 func (df *Differ) restoreUndesired(all []concern.Concern, desired []wanted) {
 	var order []workload.ID
 	of := map[workload.ID]map[uint64]bool{}
 	may := map[work.Key]bool{}
-	entries := df.Work.Journal.All()
+	entries := df.Work.Journal.Group("concerns", MayOwn) // of thousands of entries nearly all are of homes
 	for i := range entries {
 		e := &entries[i]
 		k := slices.IndexFunc(all, func(c concern.Concern) bool { return c.Owns(e) })

@@ -200,8 +200,8 @@ func TestGoingIsTold(t *testing.T) {
 		{Workload: "pid:7", Outcome: plan.Kept}, {Workload: "pid:8", Outcome: plan.LeftAlone}, {Workload: "pid:9", Outcome: plan.LeftAlone},
 	}
 	had := []plan.Placement{{Workload: "pid:9"}}
-	was := &Seen{Snapshot: before, Starts: scene.StartsOf(before.Observations), Plan: &plan.Plan{Placements: had, Report: plan.Report{Decisions: decided}}}
-	l.workloads(h, was, &Seen{Snapshot: now, Starts: scene.StartsOf(now.Observations), Plan: &plan.Plan{}})
+	was := &Seen{Snapshot: before, Lives: scene.LivesOf(before.Observations, nil), Plan: &plan.Plan{Placements: had, Report: plan.Report{Decisions: decided}}}
+	l.workloads(h, was, &Seen{Snapshot: now, Lives: scene.LivesOf(now.Observations, nil), Plan: &plan.Plan{}})
 	var got []string
 	for _, e := range h.Save.Events {
 		got = append(got, fmt.Sprint(e.Workload, " ", e.Code))

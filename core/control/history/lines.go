@@ -39,7 +39,7 @@ type Seen struct {
 	Snapshot *workload.Snapshot
 	Plan     *plan.Plan
 	Subjects []*place.Subject // rising by ID
-	Starts   []uint64         // of the observations
+	Lives    []workload.Life  // of the observations
 	Halted   words.Reason
 }
 

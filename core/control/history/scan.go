@@ -26,9 +26,24 @@ func (l *Lines) Scan(h *Host, before, now *Seen, admitted map[workload.ID]scene.
 			l.Event(h, e, words.ProblemSeen, p.Subject, p.Text)
 		}
 	}
-	old, k := before.Plan.Report.Decisions, 0
-	for i := range now.Plan.Report.Decisions { // both rise by workload
-		d := &now.Plan.Report.Decisions[i]
+	l.decisions(h, before, now, admitted)
+	switch {
+	case now.Halted.String() == before.Halted.String():
+	case now.Halted.None():
+		l.Event(h, plan.Event{Kind: plan.EventPlan}, words.PlanSoundAgain)
+	default:
+		l.Event(h, plan.Event{Kind: plan.EventPlan, Error: true}, now.Halted.Code, now.Halted.Args...)
+	}
+}
+
+// decisions writes what was decided otherwise than at the scan before.
+func (l *Lines) decisions(h *Host, before, now *Seen, admitted map[workload.ID]scene.Admission) {
+	old, all, k := before.Plan.Report.Decisions, now.Plan.Report.Decisions, 0
+	if len(all) > 0 && len(all) == len(old) && &all[0] == &old[0] { // the plan still holds
+		return
+	}
+	for i := range all { // both rise by workload
+		d := &all[i]
 		for k < len(old) && old[k].Workload < d.Workload {
 			k++
 		}
@@ -44,13 +59,6 @@ func (l *Lines) Scan(h *Host, before, now *Seen, admitted map[workload.ID]scene.
 			continue
 		}
 		l.decision(h, d)
-	}
-	switch {
-	case now.Halted.String() == before.Halted.String():
-	case now.Halted.None():
-		l.Event(h, plan.Event{Kind: plan.EventPlan}, words.PlanSoundAgain)
-	default:
-		l.Event(h, plan.Event{Kind: plan.EventPlan, Error: true}, now.Halted.Code, now.Halted.Args...)
 	}
 }
 
@@ -99,14 +107,12 @@ func nearlyFull(n topology.Node) bool { return n.Free >= 0 && n.Free*50 < n.Memo
 // workloads tells which of the workloads that were given a home, or refused one, are
 // gone. What else comes and goes is in the flight recorder.
 func (l *Lines) workloads(h *Host, was, is *Seen) {
-	before, now, k := was.Snapshot.Observations, is.Snapshot.Observations, 0
-	for i := range before { // both rise by ID
-		id := before[i].ID
-		for k < len(now) && now[k].ID < id {
-			k++
-		}
-		here := k < len(now) && now[k].ID == id
-		if here && was.Starts[i] == is.Starts[k] || !was.concerned(id) {
+	now := workload.Lives{All: is.Lives}
+	for i := range was.Lives { // both rise by ID
+		id := was.Lives[i].ID
+		k, here := now.Find(id)
+		same := here && was.Lives[i].Start == is.Lives[k].Start
+		if same || !was.concerned(id) {
 			continue
 		}
 		code := words.WorkloadGone

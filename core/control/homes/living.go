@@ -11,18 +11,15 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Scanned is what one scan has seen: observations that rise by ID, with the start times of
-// those that are processes, 0 of others.
+// Scanned is what one scan has seen, rising by ID.
 type Scanned struct {
 	Observations []workload.Observation
-	Starts       []uint64
+	Lives        []workload.Life // of each
 }
 
 // of returns the index of a workload, or -1.
 func (s *Scanned) of(id workload.ID) int {
-	i, ok := slices.BinarySearchFunc(s.Observations, id, func(o workload.Observation, id workload.ID) int {
-		return cmp.Compare(o.ID, id)
-	})
+	i, ok := slices.BinarySearchFunc(s.Lives, id, func(l workload.Life, id workload.ID) int { return cmp.Compare(l.ID, id) })
 	if !ok {
 		return -1
 	}
@@ -69,14 +66,11 @@ func (h *Homes) keepLiving(l *Living, after *Scanned, seen uint64) {
 	placements := h.Placements()
 	l.Placements = placements
 	dropped := false
-	all, k := after.Observations, 0
+	all := workload.Lives{All: after.Lives}
 	for i := range placements { // both rise by ID
 		p := &placements[i]
-		for k < len(all) && all[k].ID < p.Workload {
-			k++
-		}
-		here := k < len(all) && all[k].ID == p.Workload
-		same := here && after.Starts[k] == p.Start
+		k, here := all.Find(p.Workload)
+		same := here && after.Lives[k].Start == p.Start
 		switch {
 		case !same && !h.fresh(p.Workload, seen):
 			if !dropped {
@@ -95,18 +89,15 @@ func (h *Homes) keepLiving(l *Living, after *Scanned, seen uint64) {
 
 // findLeft compares two scans.
 func (l *Living) findLeft(before, after *Scanned) {
-	all, k := after.Observations, 0
-	for i := range before.Observations {
-		o := &before.Observations[i]
-		for k < len(all) && all[k].ID < o.ID {
-			k++
-		}
-		here := k < len(all) && all[k].ID == o.ID
+	all := workload.Lives{All: after.Lives}
+	for i := range before.Lives {
+		was := &before.Lives[i]
+		k, here := all.Find(was.ID)
 		switch {
 		case !here:
-			l.Left = append(l.Left, o)
-		case after.Starts[k] != before.Starts[i]:
-			l.Another[o.ID] = true
+			l.Left = append(l.Left, &before.Observations[i])
+		case after.Lives[k].Start != was.Start:
+			l.Another[was.ID] = true
 		}
 	}
 }
@@ -120,7 +111,7 @@ func (h *Homes) endAdmissions(l *Living, after *Scanned, seen uint64, at time.Ti
 		}
 		i := after.of(id)
 		if a.Process.PID > 0 {
-			lives := i >= 0 && after.Starts[i] == a.Process.Start // it need not have a placement: it may be left alone
+			lives := i >= 0 && after.Lives[i].Start == a.Process.Start // it need not have a placement: it may be left alone
 			if !lives {
 				delete(h.Admissions, id)
 				delete(h.Given, id)
@@ -141,15 +132,13 @@ func (h *Homes) endAdmissions(l *Living, after *Scanned, seen uint64, at time.Ti
 // WithStartTimes returns placements with the start time of process workloads. One that
 // was placed while the scan went on is not in it and keeps the one it has.
 func WithStartTimes(placements []workload.Placement, seen *Scanned) []workload.Placement {
-	all, k, own := seen.Observations, 0, false
+	all, own := workload.Lives{All: seen.Lives}, false
 	for i := range placements { // both rise by ID
-		for k < len(all) && all[k].ID < placements[i].Workload {
-			k++
-		}
-		if k == len(all) || all[k].ID != placements[i].Workload {
+		k, here := all.Find(placements[i].Workload)
+		if !here {
 			continue
 		}
-		if start := seen.Starts[k]; start != placements[i].Start {
+		if start := seen.Lives[k].Start; start != placements[i].Start {
 			if !own { // the ledger may have the others
 				placements, own = slices.Clone(placements), true
 			}

@@ -44,19 +44,31 @@ func (s *Scene) DropReplaced(admissions map[workload.ID]Admission) {
 }
 
 // Note adds to decisions what the sources say of where workloads are, and which of them are beyond the
-// ceiling.
-func (s *Scene) Note(decisions []plan.Decision) {
-	for i := range decisions {
-		d := &decisions[i]
-		c := s.Claims[d.Workload]
-		if c != nil && !c.Note.None() {
-			d.Reasons = append(slices.Clip(d.Reasons), c.Note)
+// ceiling. Readers have the decisions that it is given.
+func (s *Scene) Note(decisions []plan.Decision) []plan.Decision {
+	if len(s.Claims) == 0 && len(s.Beyond) == 0 {
+		return decisions
+	}
+	own := false
+	say := func(i int, why words.Reason) {
+		if !own { // a later plan may have the others
+			decisions, own = slices.Clone(decisions), true
 		}
-		why, beyond := s.Beyond[d.Workload]
+		d := &decisions[i]
+		d.Reasons = append(slices.Clip(d.Reasons), why)
+	}
+	for i := range decisions {
+		id := decisions[i].Workload
+		c := s.Claims[id]
+		if c != nil && !c.Note.None() {
+			say(i, c.Note)
+		}
+		why, beyond := s.Beyond[id]
 		if beyond {
-			d.Reasons = append(slices.Clip(d.Reasons), words.Because(words.CountsAsUsed, why))
+			say(i, words.Because(words.CountsAsUsed, why))
 		}
 	}
+	return decisions
 }
 
 // WithParts returns the workloads that are held by name, with their parts, rising.

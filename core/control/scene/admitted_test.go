@@ -1,6 +1,7 @@
 package scene
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 
@@ -63,7 +64,12 @@ func TestNote(t *testing.T) {
 		Beyond: map[workload.ID]words.Reason{"c": why},
 	}
 	all := []plan.Decision{{Workload: "a"}, {Workload: "b"}, {Workload: "c"}, {Workload: "d"}}
-	s.Note(all)
+	before := slices.Clone(all)
+	noted := s.Note(all)
+	if !reflect.DeepEqual(all, before) {
+		t.Errorf("the decisions of the engine have changed: %+v", all)
+	}
+	all = noted
 	for i, want := range []words.Code{words.AllShare, "", words.CountsAsUsed, ""} {
 		if got := all[i].Reasons; (want == "") != (len(got) == 0) || want != "" && got[0].Code != want {
 			t.Errorf("%s: %+v", all[i].Workload, got)

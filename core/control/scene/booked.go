@@ -21,7 +21,7 @@ func (b Binding) between(was, to Binding) bool {
 func (s *Scene) WithClaims(by *Basis, ledger []workload.Placement, h *topology.Host) []workload.Placement {
 	before := s.Bindings
 	s.Bindings = map[workload.ID]Binding{}
-	if len(s.Claims) == 0 {
+	if !s.sourcesBind() {
 		return ledger
 	}
 	byID := make(map[workload.ID]workload.Placement, len(ledger))
@@ -51,6 +51,17 @@ func (s *Scene) WithClaims(by *Basis, ledger []workload.Placement, h *topology.H
 		}
 	}
 	return slices.SortedFunc(maps.Values(byID), byWorkload)
+}
+
+// sourcesBind reports whether a source binds workloads itself, or holds anything. The pods of a container runtime are
+// claimed and bound by homenode: with thousands of them the ledger is as it was.
+func (s *Scene) sourcesBind() bool {
+	for _, c := range s.Claims {
+		if c.Caps.Rebinds || len(c.Holds) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // rebound is a workload that its manager binds.

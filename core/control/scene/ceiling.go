@@ -239,12 +239,14 @@ func used(by *Basis, o *workload.Observation) Amount {
 }
 
 // beyondCeiling returns the workloads, of those without a request and without a source, with which a party
-// would hold more than its share. The largest come first; what is beyond takes nothing from what fits beside it.
-func (s *Scene) beyondCeiling(by *Basis, all []workload.Observation) map[workload.ID]words.Reason {
+// would hold more than its share. The largest come first; what is beyond takes nothing from what fits beside it. owners
+// has ownStart of each.
+func (s *Scene) beyondCeiling(
+	by *Basis, all []workload.Observation, owners []workload.Owner,
+) map[workload.ID]words.Reason {
 	byOwner := map[workload.Owner][]word{}
-	for i := range all {
+	for i, owner := range owners {
 		o := &all[i]
-		owner := s.ownStart(by, o)
 		if owner != workload.SystemOwner {
 			byOwner[owner] = append(byOwner[owner], word{o.ID, owner, used(by, o)})
 		}

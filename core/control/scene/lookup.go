@@ -112,11 +112,18 @@ func StartOf(o *workload.Observation) uint64 {
 	return o.Processes[0].Start
 }
 
-// StartsOf returns StartOf each observation.
-func StartsOf(all []workload.Observation) []uint64 {
-	out := make([]uint64, len(all))
+// LivesOf returns the lives that a scan saw. A workload that the scan before saw, too, has the ID as before has it: one
+// string for all scans, so that comparing them is quick.
+func LivesOf(all []workload.Observation, before []workload.Life) []workload.Life {
+	out := make([]workload.Life, len(all))
+	was := workload.Lives{All: before}
 	for i := range all {
-		out[i] = StartOf(&all[i])
+		o := &all[i]
+		out[i] = workload.Life{ID: o.ID, Start: StartOf(o)}
+		k, seen := was.Find(o.ID)
+		if seen {
+			out[i].ID = before[k].ID
+		}
 	}
 	return out
 }

@@ -22,7 +22,7 @@ type Scene struct {
 	// Isolated is the CPUs of partitions that homenode made. The kernel lets no other cgroup use them, and so not
 	// homenode's own: a scan sees them as not allowed. Snapshot.Host has them.
 	Isolated topology.CPUSet
-	Starts   []uint64 `json:"-"` // StartOf each observation of Snapshot, once control has decided on it
+	Lives    []workload.Life `json:"-"` // of the observations of Snapshot, once control has decided on it
 
 	// Of the sources.
 	Claims   map[workload.ID]*workload.Claim // of each workload that a source knows
@@ -56,7 +56,8 @@ type made struct {
 	allowed  topology.CPUSet
 	observed []workload.Observation
 	subjects []*place.Subject
-	alike    []bool // each subject was made of nothing but its observation, the rules and the above
+	owners   []workload.Owner // see ownStart; nil where the system started all
+	alike    []bool           // each of these was made of nothing but its observation, the rules and the above
 	settings Readings
 }
 

@@ -12,7 +12,6 @@ import (
 // Decidable pairs each observation with what is wanted for it. A workload that has not changed since,
 // nor anything else that its subject was made of, keeps that subject: most have not.
 func (s *Scene) Decidable(by *Basis, all []workload.Observation) []*place.Subject {
-	beyond := s.beyondCeiling(by, all)
 	allowed := s.Snapshot.Host.Allowed
 	before := s.made
 	if before.journal != by.Journal.Shape() || !before.allowed.Equal(allowed) {
@@ -33,17 +32,46 @@ func (s *Scene) Decidable(by *Basis, all []workload.Observation) []*place.Subjec
 		for k < len(before.observed) && before.observed[k].ID < o.ID {
 			k++
 		}
-		now.alike[i] = !s.special(by, o.ID) && !has(beyond, o.ID)
+		now.alike[i] = !s.special(by, o.ID)
 		if now.alike[i] && before.has(k, o) {
 			now.subjects[i] = before.subjects[k]
 			now.settings.Right[i] = before.settings.Right[k]
+			now.setOwner(i, before.owner(k))
+		} else {
+			now.setOwner(i, s.ownStart(by, o))
+		}
+	}
+	beyond := s.beyondCeiling(by, all, now.owners)
+	for i := range all {
+		o := &all[i]
+		isBeyond := len(beyond) > 0 && has(beyond, o.ID)
+		if now.subjects[i] != nil && !isBeyond {
 			continue
 		}
 		now.subjects[i] = s.subject(by, o, now.hosts, beyond[o.ID])
-		now.alike[i] = now.alike[i] && lasts(now.subjects[i])
+		now.settings.Right[i] = false
+		now.alike[i] = now.alike[i] && !isBeyond && lasts(now.subjects[i])
 	}
 	s.made = now
 	return now.subjects
+}
+
+// owner returns the party that started workload k, see ownStart.
+func (m *made) owner(k int) workload.Owner {
+	if m.owners == nil {
+		return workload.SystemOwner
+	}
+	return m.owners[k]
+}
+
+func (m *made) setOwner(i int, owner workload.Owner) {
+	if owner == workload.SystemOwner {
+		return
+	}
+	if m.owners == nil {
+		m.owners = make([]workload.Owner, len(m.observed))
+	}
+	m.owners[i] = owner
 }
 
 // has reports whether subject k is of the same observation, and of nothing else.
