@@ -21,7 +21,7 @@ func (w world) scan() *Scanned {
 	s := &Scanned{}
 	for _, id := range sortedKeys(w) {
 		s.Observations = append(s.Observations, workload.Observation{ID: id})
-		s.Starts = append(s.Starts, w[id])
+		s.Lives = append(s.Lives, workload.Life{ID: id, Start: w[id]})
 	}
 	return s
 }
