@@ -10,4 +10,5 @@ func init() {
 	}
 	kernels := []string{"traced", "scx-6.18", "scx-7.0"}
 	Tests = append(Tests, Test{Name: "scx.restless", Shapes: kernels, Limit: 90 * time.Second})
+	Tests = append(Tests, Test{Name: "scx.looks-idle", Shapes: kernels, Limit: 60 * time.Second})
 }
