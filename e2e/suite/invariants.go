@@ -10,4 +10,6 @@ func init() {
 	}
 	kernels := []string{"traced", "scx-6.18", "scx-7.0"}
 	Tests = append(Tests, Test{Name: "scx.restless", Shapes: kernels, Limit: 90 * time.Second})
+	// The limits are for this guest: one that computes more slowly needs longer for each hand-over.
+	Tests = append(Tests, Test{Name: "scx.looks-idle", Shapes: []string{"traced"}, Limit: 60 * time.Second})
 }

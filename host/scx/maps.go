@@ -90,6 +90,7 @@ const (
 	stolenRemote
 	kept
 	pulses
+	kickHandOver // last: a scheduler from before it has none
 	nrCounts
 )
 

@@ -72,6 +72,7 @@ var countNames = [nrCounts]string{
 	guardSlices: "GUARD_SLICES", guardBeside: "GUARD_BESIDE", strictStarts: "STRICT_STARTS", strictStops: "STRICT_STOPS",
 	kickExpel: "KICK_EXPEL", kickLate: "KICK_LATE", kickIdle: "KICK_IDLE", kickGuardEnd: "KICK_GUARD_END", starts: "STARTS",
 	enqueued: "ENQUEUED", enqueuedOwn: "ENQUEUED_OWN", enqueuedFree: "ENQUEUED_FREE", stolenNode: "STOLEN_NODE", stolenRemote: "STOLEN_REMOTE", kept: "KEPT", pulses: "PULSES",
+	kickHandOver: "KICK_HAND_OVER",
 }
 
 func same(t *testing.T, what string, m *ebpf.MapSpec, sample reflect.Type) {

@@ -3,6 +3,7 @@ package scx
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -69,6 +70,7 @@ type Kicks struct {
 	Late     uint64 // one began as the sibling did, and leaves
 	Wake     uint64 // an idle CPU looks for work
 	GuardEnd uint64 // a guard slice lasts too long
+	HandOver uint64 // a CPU that runs batch work takes a task off a CPU that idles
 }
 
 // NodeStats is of one node.
@@ -117,7 +119,11 @@ func (st *Stats) read(s *Scheduler) error {
 	st.State, st.Scheduler = strings.TrimSpace(string(b)), running(os.DirFS("/"))
 	var n [nrCounts]uint64
 	for i := range n {
-		if n[i], err = sum(s.maps["counts"], i); err != nil {
+		n[i], err = sum(s.maps["counts"], i)
+		if errors.Is(err, ebpf.ErrKeyNotExist) {
+			continue // the scheduler is older than this daemon, and does not count it
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -131,7 +137,8 @@ func (st *Stats) read(s *Scheduler) error {
 	st.Refused.Online = n[refusedOnline]
 	st.GuardSlices, st.GuardOverlaps = n[guardSlices], n[guardBeside]
 	st.StrictStarts, st.StrictStops = n[strictStarts], n[strictStops]
-	st.Kicks = Kicks{Expel: n[kickExpel], Late: n[kickLate], Wake: n[kickIdle], GuardEnd: n[kickGuardEnd]}
+	st.Kicks = Kicks{Expel: n[kickExpel], Late: n[kickLate], Wake: n[kickIdle]}
+	st.Kicks.GuardEnd, st.Kicks.HandOver = n[kickGuardEnd], n[kickHandOver]
 	st.Starts = n[starts]
 	st.Queued = n[enqueued]
 	st.QueuedForCPU = n[enqueuedOwn]
@@ -251,6 +258,7 @@ func countersOf(st *Stats) []share.Counter {
 		{Name: "kicks_expel", Value: st.Kicks.Expel + st.Kicks.Late},
 		{Name: "kicks_wake", Value: st.Kicks.Wake},
 		{Name: "kicks_guard_end", Value: st.Kicks.GuardEnd},
+		{Name: "kicks_hand_over", Value: st.Kicks.HandOver},
 		{Name: "taken_from_node", Value: st.TakenFromNode},
 		{Name: "taken_from_other", Value: st.TakenFromOther},
 		{Name: "waiting", Value: uint64(max(0, st.Waiting))},

@@ -59,7 +59,7 @@ struct task_struct {
 };
 struct cfs_rq { u32 h_nr_runnable; };
 struct cfs_rq___6_13 { u32 h_nr_running; };
-struct rq { struct cfs_rq cfs; struct task_struct *curr; };
+struct rq { u32 nr_running; struct cfs_rq cfs; struct task_struct *curr; };
 enum scx_exit_kind { SCX_EXIT_NONE };
 struct scx_exit_info { enum scx_exit_kind kind; s64 exit_code; const char *reason; char *msg; };
 
@@ -167,4 +167,12 @@ INLINE int fair_waits(s32 cpu)
 		return rq->cfs.h_nr_runnable > 0;
 	old = (void *)&rq->cfs;
 	return old->h_nr_running > 0;
+}
+
+/* counts_any is whether the kernel counts a thread on a CPU whose queues are locked: to the fair class it looks busy then. */
+INLINE int counts_any(s32 cpu)
+{
+	struct rq *rq = own_rq(cpu);
+
+	return rq && rq->nr_running > 0;
 }

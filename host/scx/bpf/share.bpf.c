@@ -31,12 +31,21 @@ struct { UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY); UINT(max_entries, NR_COUNTS); TY
 struct { UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY); UINT(max_entries, BUCKETS); TYPE(key, u32); TYPE(value, u64); } overlaps SEC(".maps");
 struct pulse { struct bpf_timer timer; u64 generation, begun; };
 ARRAY(pulses, struct pulse, 1);
+/* Of a CPU that runs batch work. */
+struct turn {
+	u64 ends;  /* ns: when the slice ends that it gave to the first of a queue */
+	u32 takes; /* index + 1 of an LLC: cpu is to take a thread of its queue off an idle CPU before that; 0: none */
+	u32 took;  /* threads that it took so since the slice began */
+};
+ARRAY(turns, struct turn, MAX_CPUS);
 
 #define OVERDUE 1
 #define VERY_OVERDUE 2
 #define OWN_QUEUE 0x100000 /* + CPU; an LLC's queue has its index */
 #define FREE_QUEUE 0x200000 /* SCHED_EXT, but not batch work: every CPU serves it before all others */
 #define MS 1000000ULL
+#define MOST_TAKEN 8 /* off idle CPUs in one slice: each costs two switches */
+#define SEARCHED 64 /* threads of a queue */
 #define COMING (MS / 20) /* the kernel has queued a task so long after share_enqueue at the latest */
 #define ALLOWED NR_COUNTS /* no reason to refuse */
 
@@ -158,7 +167,8 @@ APART int tally(u64 word, s64 n)
 /*
  * rouse has an idle CPU look for work, and returns whether it was not about to. One that was is kicked all the
  * same: it may look before the kernel has queued the task that it is kicked for, and the kernel sends the kick
- * (scx_bpf_kick_cpu, by irq_work) once that has happened. While the CPU has not looked, a second kick costs nothing.
+ * (scx_bpf_kick_cpu, by irq_work) once that has happened. A second kick is not free: it costs the waker an irq_work
+ * and the lock of the CPU's run queue, and may have the CPU look in vain. A lost wake-up would cost up to a pulse.
  */
 INLINE int rouse(u32 cpu, struct cpu_now *c)
 {
@@ -588,6 +598,175 @@ INLINE int stays(struct task_struct *p)
 	return p->nr_cpus_allowed == 1 || p->cpus_ptr != &p->cpus_mask;
 }
 
+/* ---- which CPUs look busy to the fair class ---- */
+
+/*
+ * The fair class takes a CPU for idle only while no thread is counted in its run queue (idle_cpu,
+ * kernel/sched/syscalls.c). A thread that waits in a queue of ours is counted on the CPU that it ran on, or woke on,
+ * until another CPU takes it. So batch work waits on CPUs that run batch work: a thread that wakes is put there
+ * (waits_on). One that has to leave its CPU, or that waits on a CPU which goes idle, is taken at once by a CPU that
+ * runs batch work, instead of what runs there (hand_over, take_over). No thread is put on the local queue of another
+ * CPU: it would start there unasked for, and could not be taken back.
+ */
+
+/* strands is whether cpu idles and may not run batch work: a batch thread that waits there only makes it look busy. */
+INLINE int strands(u32 cpu)
+{
+	struct cpu_now *c = at(&cpus_now, cpu);
+
+	return c && what(c->word) == RUNS_IDLE && refused(cpu) != ALLOWED;
+}
+
+/* waits_on is a CPU of the same LLC for p to wait on, when cpu is idle and may not run it: one with batch work, else a busy one. */
+APART u32 waits_on(struct task_struct *p TRUSTED, u32 cpu)
+{
+	struct place *place = at(&places, cpu);
+	struct llc *l = place ? at(&llcs, place->llc) : NULL;
+	struct bpf_iter_num it;
+	u32 found = cpu;
+	int *i;
+
+	if (!l || !place->known || !strands(cpu))
+		return cpu;
+	bpf_iter_num_new(&it, 0, l->count & 0xffff);
+	while ((i = bpf_iter_num_next(&it))) {
+		struct place *listed = at(&places, l->first + *i);
+		struct cpu_now *c;
+
+		if (!listed)
+			break;
+		c = at(&cpus_now, listed->order);
+		if (!c || !c->online || what(c->word) == RUNS_IDLE || !bpf_cpumask_test_cpu(listed->order, p->cpus_ptr))
+			continue;
+		found = listed->order;
+		if (is_batch(what(c->word)))
+			break;
+	}
+	bpf_iter_num_destroy(&it);
+	return found;
+}
+
+/* hand_over_in has one of the CPUs first to first + n of the order, that runs batch work, take p, which waits for an LLC. */
+APART int hand_over_in(struct task_struct *p TRUSTED, u32 llc, u32 first, u32 n)
+{
+	struct bpf_iter_num it;
+	int *i, found = 0;
+
+	bpf_iter_num_new(&it, 0, n & 0xffff);
+	while (!found && (i = bpf_iter_num_next(&it))) {
+		struct place *listed = at(&places, first + *i);
+		struct cpu_now *c;
+		struct turn *t;
+		u32 why;
+
+		if (!listed)
+			break;
+		c = at(&cpus_now, listed->order);
+		t = at(&turns, listed->order);
+		if (!c || !t || !c->online || what(c->word) != RUNS_BATCH || t->took >= MOST_TAKEN)
+			continue;
+		if (!bpf_cpumask_test_cpu(listed->order, p->cpus_ptr))
+			continue;
+		/* A CPU that leaves because of the budget counts until it has switched. The other one looks again when it comes. */
+		why = refused(listed->order);
+		if (why != ALLOWED && why != REFUSED_BUDGET)
+			continue;
+		found = 1;
+		if (__sync_lock_test_and_set(&t->takes, llc + 1) == llc + 1)
+			continue; /* it comes already, and takes them one after the other */
+		scx_bpf_kick_cpu(listed->order, SCX_KICK_PREEMPT);
+		count(KICK_HAND_OVER);
+	}
+	bpf_iter_num_destroy(&it);
+	return found;
+}
+
+/* hand_over has a CPU of the same LLC, else of the node, take p, which waits for that LLC. */
+APART int hand_over(struct task_struct *p TRUSTED, u32 llc)
+{
+	struct llc *l = at(&llcs, llc);
+	struct node *node = l ? at(&nodes, l->node) : NULL;
+
+	if (!node)
+		return 0;
+	if (hand_over_in(p, llc, l->first, l->count))
+		return 1;
+	return node->nr_llcs > 1 && hand_over_in(p, llc, node->first, node->count);
+}
+
+/* hand_over_from has what waits in an LLC's queue taken over, where it makes an idle CPU look busy; only: that CPU, or all with -1. */
+APART int hand_over_from(u32 llc, s32 only)
+{
+	struct bpf_iter_scx_dsq it;
+	struct bpf_iter_num most;
+	struct task_struct *p;
+	int found = 0;
+
+	bpf_iter_num_new(&most, 0, SEARCHED);
+	bpf_iter_scx_dsq_new(&it, llc, 0);
+	while (!found && (p = bpf_iter_scx_dsq_next(&it)) && bpf_iter_num_next(&most)) {
+		u32 cpu = scx_bpf_task_cpu(p);
+
+		if (only >= 0 && cpu != only || only < 0 && !strands(cpu))
+			continue;
+		found = hand_over(p, llc);
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	bpf_iter_num_destroy(&most);
+	return found;
+}
+
+/*
+ * take_over moves a thread to cpu that makes an idle CPU look busy, for the rest of the slice that cpu gave in turn:
+ * whoever waits longest is not put off by it. Where more of them wait, cpu comes back for the next one.
+ */
+APART int take_over(u32 cpu, u32 llc)
+{
+	struct turn *t = at(&turns, cpu);
+	u64 now = bpf_ktime_get_ns(), rest;
+	struct bpf_iter_scx_dsq it;
+	struct bpf_iter_num most;
+	struct task_struct *p;
+	int moved = 0;
+
+	if (!t)
+		return 0;
+	rest = t->ends > now + MS / 5 ? t->ends - now : MS / 5;
+	bpf_iter_num_new(&most, 0, SEARCHED);
+	bpf_iter_scx_dsq_new(&it, llc, 0);
+	while ((p = bpf_iter_scx_dsq_next(&it)) && bpf_iter_num_next(&most)) {
+		if (!strands(scx_bpf_task_cpu(p)) || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		if (moved) {
+			if (t->took < MOST_TAKEN) {
+				t->takes = llc + 1;
+				scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+				count(KICK_HAND_OVER);
+			}
+			break;
+		}
+		scx_bpf_dsq_move_set_slice(&it, rest);
+		moved = scx_bpf_dsq_move(&it, p, SCX_DSQ_LOCAL_ON | cpu, 0);
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	bpf_iter_num_destroy(&most);
+	t->took += moved;
+	return moved;
+}
+
+/*
+ * not_here: cpu was roused, and may not run batch work by now. Who was queued meanwhile saw that it was roused and
+ * woke no other CPU. One that is not queued yet kicks cpu once it is: cpu has to know then that it was roused.
+ */
+APART int not_here(u32 cpu, u32 llc)
+{
+	struct cpu_now *c = at(&cpus_now, cpu);
+
+	if (c && any_comes(bpf_ktime_get_ns()))
+		c->roused = 1;
+	return scx_bpf_dsq_nr_queued(llc) > 0 && wake(llc, 0);
+}
+
 SEC("struct_ops/share_select_cpu")
 int share_select_cpu(u64 *ctx)
 {
@@ -600,7 +779,7 @@ int share_select_cpu(u64 *ctx)
 	tier_of(p, set->generation, &t);
 	if (t.tier != TIER_BATCH)
 		return (s32)ctx[1];
-	return home(p, (u32)ctx[1], t.nodes);
+	return waits_on(p, home(p, (u32)ctx[1], t.nodes));
 }
 
 SEC("struct_ops/share_enqueue")
@@ -806,12 +985,15 @@ int share_dispatch(u64 *ctx)
 	struct settings *set = at(&settings, 0);
 	struct place *place = at(&places, cpu);
 	struct cpu_now *c = at(&cpus_now, cpu);
+	struct turn *turn = at(&turns, cpu);
 	s32 own, shared;
 	int goes_on = 0, free = 0; /* prev may run on; nobody may refuse it */
-	u32 roused;
+	u32 roused, takes;
+	u64 now;
 
-	if (!set || !place || !c)
+	if (!set || !place || !c || !turn)
 		return 0;
+	takes = __sync_lock_test_and_set(&turn->takes, 0);
 	roused = __sync_lock_test_and_set(&c->roused, 0); /* who is queued from now on may be missed here */
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
 		struct cgroup_tier t;
@@ -845,12 +1027,34 @@ int share_dispatch(u64 *ctx)
 	if (why != ALLOWED) {
 		if (why == REFUSED_ONLINE && roused)
 			c->roused = 1; /* the switch to fair work that follows passes it on */
+		else if (roused && place->known)
+			not_here(cpu, place->llc);
 		if (own > 0 || shared > 0 || goes_on) {
 			count(why);
-			guard(cpu, why);
+			if (guard(cpu, why))
+				return 0;
 		}
+		if (why == REFUSED_ONLINE || !place->known || fair_waits(cpu))
+			return 0;
+		/* It goes idle. What waits on it would make it look busy. */
+		if (goes_on && !stays(prev))
+			hand_over(prev, place->llc);
+		else if (shared > 0 && counts_any(cpu))
+			hand_over_from(place->llc, cpu);
 		return 0;
 	}
+	now = bpf_ktime_get_ns();
+	if (takes) {
+		if (take_over(cpu, takes - 1))
+			return 0;
+		if (goes_on && now < turn->ends) { /* another CPU was first */
+			set_slice(prev, turn->ends - now);
+			account(place, c);
+			return 0;
+		}
+	}
+	turn->ends = now + set->slice;
+	turn->took = 0;
 	/* By turns, so that neither queue starves the other. */
 	if (own > 0 && (shared <= 0 || c->turn++ & 1) && take(OWN_QUEUE + cpu) || shared > 0 && take(place->llc)) {
 		if (place->known && others_wait(c, place->llc))
@@ -1050,6 +1254,7 @@ APART u32 look_at_llc(u32 llc, u32 changed_tiers)
 	l->overdue = overdue(set, l->oldest);
 	if (!wake(llc, 0) && l->overdue)
 		wake_for_guard(llc);
+	hand_over_from(llc, -1); /* where no CPU ran batch work when it should have been */
 	return 2;
 }
 
