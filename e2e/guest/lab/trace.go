@@ -269,3 +269,25 @@ func Monotonic() int64 {
 	syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, 1, uintptr(unsafe.Pointer(&ts)), 0)
 	return ts.Nano()
 }
+
+// Counted returns, for each CPU, when a thread waited that the kernel counts in the run queue of this CPU: the CPU
+// that it left, or woke on.
+func (tr *Trace) Counted(tid, cpus int) [][]Span {
+	out := make([][]Span, cpus)
+	on, since := -1, tr.From
+	for _, e := range tr.events {
+		switch {
+		case e.woken == tid, e.woken == 0 && e.prev == tid && e.preempted:
+			on, since = e.cpu, e.at
+		case e.woken == 0 && (e.next == tid || e.prev == tid):
+			if on >= 0 {
+				out[on] = append(out[on], Span{since, e.at})
+			}
+			on = -1
+		}
+	}
+	if on >= 0 {
+		out[on] = append(out[on], Span{since, tr.To})
+	}
+	return out
+}

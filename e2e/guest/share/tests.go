@@ -17,6 +17,7 @@ var Tests = lab.Tests{
 	"scx.idle":           scxIdle,
 	"scx.limits":         scxLimits,
 	"scx.load":           scxLoad,
+	"scx.looks-idle":     scxLooksIdle,
 	"scx.restless":       scxRestless,
 	"scx.tasks":          scxTasks,
 	"scx.together":       scxTogether,
