@@ -61,7 +61,7 @@ func TestArrangerIsArrange(t *testing.T) {
 			t.Fatalf("plans that were given out have changed:\n%s", cmp.Diff(copies, given, same))
 		}
 	})
-	if held < scans/10 || heldThoughChanged < scans/40 || refused < scans/40 {
+	if held < scans/20 || heldThoughChanged < scans/100 || refused < scans/100 {
 		t.Errorf("%d scans: the newest plan held at %d, though something had changed at %d, and no longer at %d: the test tests nothing",
 			scans, held, heldThoughChanged, refused)
 	}
