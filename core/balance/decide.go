@@ -38,13 +38,13 @@ type decider struct {
 	free     []float64
 	crowded  []float64 // seconds for which each node that is in trouble for its CPUs alone was crowded, 0 for others
 	lostOn   []float64 // of lost, by node
-	touched  []bool    // by node: what an option that is weighed changes there
+	touched  []bool    // by node: the option being weighed changes something there
 	homes    []onHome  // work with a home of one node, by index
 	scratch
 }
 
-// scratch is memory that one decision after the other uses, for options come by the thousand. Nothing of it is in a
-// report.
+// scratch is memory that one decision after the other uses, for options come by the thousand. No report
+// refers to it.
 type scratch struct {
 	options, swapped []option
 	shifts           []shift
@@ -162,7 +162,9 @@ func (d *decider) prepare() {
 	m := d.m
 	n := len(m.rooms)
 	d.lost = m.lost()
-	d.lostOn, d.touched, d.homes = make([]float64, n), make([]bool, n), make([]onHome, n)
+	d.lostOn = make([]float64, n)
+	d.touched = make([]bool, n)
+	d.homes = make([]onHome, n)
 	for i := range n {
 		d.lostOn[i] = m.lostOn(i)
 	}
@@ -207,7 +209,7 @@ func (d *decider) restore() {
 	d.m.far = d.far
 }
 
-// leastSaved is what an option must save, and the reason against one that saves less.
+// leastSaved returns the least saving of an option that pays, and the code against a smaller one.
 func (o *option) leastSaved() (least float64, little words.Code) {
 	if len(o.changes) == 1 {
 		return o.changes[0].w.leastLost()

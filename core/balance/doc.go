@@ -26,5 +26,10 @@
 //  5. Choice (decide.go). Of what pays, the less important moves first, then the
 //     larger gain; the ledger of core/place must hold it. One choice a tick.
 //
+// Engine decides tick after tick. It keeps facts about each workload as long as the
+// workload, its placement and the machine stay the same (recall.go).
+//
 // Not in here: the clock (times are values), steps, and first homes.
+//
+// Invariant: An Engine decides what Tick decides, to the last bit, whatever it remembers (TestProperties, TestRecall).
 package balance

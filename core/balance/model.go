@@ -60,7 +60,7 @@ type part struct {
 
 // work is one workload in the model's terms.
 type work struct {
-	// By the workload, its placement and the machine, see recall.
+	// From the workload, its placement and the machine: see recall.
 	*place.Subject
 	id       workload.ID
 	placed   *plan.Placement // nil for work without a home
@@ -70,9 +70,9 @@ type work struct {
 	run, mem []part
 	online   []part  // where it ran; nil for batch work
 	beside   float64 // see reserve
-	lasts    bool    // nothing else had a say in these: no page move, nothing that it is to be near to
+	lasts    bool    // these depend on nothing else: no page move, no wish to be near something
 
-	// By the looks.
+	// From the samples.
 	steady   steadiness
 	flight   *Flight
 	demand   float64 // CPUs it wants and is entitled to; 0 for work that takes none from others
@@ -114,7 +114,7 @@ type model struct {
 	far      float64   // ns/s lost by distance
 	perCPU   float64   // MiB/s of a busy CPU whose traffic nothing tells
 	wanted   []demands // by look
-	goesOn   bool      // the looks but the newest are those of the model before
+	goesOn   bool      // all samples but the newest were in the model before
 	counted  []float64 // MiB/s counted at each node, mean of the looks; negative when not in all
 	sums     []float64 // all of the above, for copying
 }
@@ -152,7 +152,7 @@ func (known *recall) model(in *Input, placements []plan.Placement, ledger *place
 		}
 		if w.lasts && w.Subject == s && len(in.Flights) == 0 && k < len(placements) && w.placed == &placements[k] {
 			rising = rising && (i == 0 || m.workloads[i-1].id <= w.id)
-			w.lookAgain() // as nearly all do
+			w.restart() // as nearly all do
 			continue
 		}
 		id := s.Observation.ID
@@ -171,7 +171,7 @@ func (known *recall) model(in *Input, placements []plan.Placement, ledger *place
 		}
 		flight := in.flightOf(id)
 		if flight == nil && w.isStill(s, placed) {
-			w.lookAgain()
+			w.restart()
 		} else {
 			*w = work{Subject: s, id: id, placed: placed, flight: flight, steady: w.steadyAs(id)}
 			m.readWork(w, ledger)
@@ -265,7 +265,8 @@ func (in *Input) flightOf(id workload.ID) *Flight {
 	if len(in.Flights) == 0 {
 		return nil
 	}
-	k, ok := slices.BinarySearchFunc(in.Flights, id, func(f Flight, id workload.ID) int { return cmp.Compare(f.Workload, id) })
+	byID := func(f Flight, id workload.ID) int { return cmp.Compare(f.Workload, id) }
+	k, ok := slices.BinarySearchFunc(in.Flights, id, byID)
 	if !ok {
 		return nil
 	}
@@ -476,7 +477,7 @@ func (m *model) size(looks []Sample, horizon time.Duration) {
 	}
 }
 
-// use returns the use of a workload that has index i if all looks have the same workloads, or nil if it has another.
+// use returns use i if it belongs to the workload, or nil.
 func (l *Sample) use(i int, id workload.ID) *Use {
 	if i < len(l.Uses) && l.Uses[i].Workload == id {
 		return &l.Uses[i]
@@ -484,7 +485,7 @@ func (l *Sample) use(i int, id workload.ID) *Use {
 	return nil
 }
 
-// sizeEach sizes workload i by its use in each look. at is where each look has got to.
+// sizeEach sizes workload i by its use in each sample. at has the position in each sample.
 func (m *model) sizeEach(w *work, i int, looks []Sample, fills [][]float64, at []int) {
 	for k := range looks {
 		l := &looks[k]
@@ -507,8 +508,7 @@ func (m *model) sizeEach(w *work, i int, looks []Sample, fills [][]float64, at [
 	}
 }
 
-// sizeSteady sizes a workload that has used the same in all looks, with no node saturated in any: it wanted the same in
-// all.
+// sizeSteady sizes a workload with the same use in all samples while no node was saturated: its demand is the same, too.
 func (m *model) sizeSteady(w *work, newest *Sample, u *Use) {
 	demand, traffic, measured := m.want(w, newest, u, nil)
 	for k := range m.wanted {
@@ -518,7 +518,7 @@ func (m *model) sizeSteady(w *work, newest *Sample, u *Use) {
 	w.age = newest.At.Sub(u.Since).Seconds()
 }
 
-// add adds what a workload wanted in look k.
+// add adds the demand of a workload in sample k.
 func (m *model) add(w *work, k int, u *Use, demand, traffic float64) {
 	all := &m.wanted[k]
 	reserve := w.reserve()

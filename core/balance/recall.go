@@ -7,25 +7,25 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// recall is what the newest model found out of each workload. What it found by the workload, its placement and the
-// machine alone stays as long as these do; the rest is found anew at every look.
+// recall is the knowledge of the newest model about each workload. Facts that depend on the workload, its placement and
+// the machine alone are kept as long as these stay the same. All others are found anew at every scan.
 type recall struct {
 	host      *topology.Host
 	workloads []work
 	cut       []part // memory for parts to come
-	newest    *Use   // the first of the newest look
-	rising    bool   // the workloads are in the order of its uses
+	newest    *Use   // the first one of the newest scan
+	rising    bool   // workloads and uses have the same order
 }
 
-// steadiness is for how long a workload has used the same.
+// steadiness is the time for which the use of a workload has not changed.
 type steadiness struct {
-	looks     int // the newest ones, in all of which it used this
+	looks     int // number of newest samples with this use
 	cpus      float64
 	bandwidth int64
 	accesses  float64
 }
 
-// of returns room for the workloads of a tick, with what is known of them.
+// of returns the workloads of a tick as the newest model knows them.
 func (r *recall) of(h *topology.Host, n int) []work {
 	if r.host == nil || !h.SameMachine(r.host) || len(r.workloads) != n {
 		r.workloads, r.newest = make([]work, n), nil
@@ -34,7 +34,7 @@ func (r *recall) of(h *topology.Host, n int) []work {
 	return r.workloads
 }
 
-// goesOn reports whether looks go on from the newest one, and takes up the next.
+// goesOn reports whether the samples continue those of the newest model, and remembers the newest one.
 func (r *recall) goesOn(looks []Sample) bool {
 	n := len(looks)
 	was := r.newest
@@ -45,8 +45,8 @@ func (r *recall) goesOn(looks []Sample) bool {
 	return was != nil && n > 1 && len(looks[n-2].Uses) > 0 && was == &looks[n-2].Uses[0]
 }
 
-// usesAgain fills in what workloads used if they are those of the look before, read by the newest model. One that is the
-// same subject used the same, and at the same level: see follow.
+// usesAgain copies the uses of the scan before if its workloads are the same, and reads those that have changed. The same
+// subject has the same use at the same level: see follow.
 func (r *recall) usesAgain(in *Input, before []Use, l *Sample) bool {
 	n := len(in.Subjects)
 	if n == 0 || len(before) != n || len(r.workloads) != n || !r.rising || r.newest != &before[0] {
@@ -77,7 +77,7 @@ func (r *recall) usesAgain(in *Input, before []Use, l *Sample) bool {
 	return true
 }
 
-// anyNear reports whether a workload is to be near to anything.
+// anyNear reports whether any workload has a wish to be near something.
 func (r *recall) anyNear(all []*place.Subject) bool {
 	for i, s := range all {
 		isKnown := i < len(r.workloads) && r.workloads[i].Subject == s && r.workloads[i].lasts
@@ -88,16 +88,25 @@ func (r *recall) anyNear(all []*place.Subject) bool {
 	return false
 }
 
-// isStill reports whether what was found of a workload is right for what is now.
+// isStill reports whether the kept facts about a workload still hold.
 func (w *work) isStill(s *place.Subject, placed *plan.Placement) bool {
 	return w.lasts && w.Subject == s && w.placed == placed
 }
 
-// lookAgain forgets what goes by the looks.
-func (w *work) lookAgain() {
-	w.flight, w.pull, w.required = nil, nil, nil
-	w.demand, w.kept, w.traffic, w.accesses, w.counted, w.age = 0, 0, 0, 0, 0, 0
-	w.seen, w.measured, w.follows = 0, false, false
+// restart forgets everything that depends on the samples.
+func (w *work) restart() {
+	w.flight = nil
+	w.pull = nil
+	w.required = nil
+	w.demand = 0
+	w.kept = 0
+	w.traffic = 0
+	w.accesses = 0
+	w.counted = 0
+	w.age = 0
+	w.seen = 0
+	w.measured = false
+	w.follows = false
 }
 
 // steadyAs returns how steady a workload is.
@@ -108,7 +117,7 @@ func (w *work) steadyAs(id workload.ID) steadiness {
 	return w.steady
 }
 
-// takeUse counts one more look; u is its use there, nil where that is not known.
+// takeUse counts one more sample. u is the use in it, nil if unknown.
 func (w *work) takeUse(u *Use, goesOn bool) {
 	s := &w.steady
 	if u == nil {

@@ -18,8 +18,8 @@ type Outcome struct {
 	Report Report    `json:"report"`
 }
 
-// Engine decides on one host tick after tick. Its outcomes are those of Tick: it only remembers what the newest tick
-// found out of workloads that have not changed since. The zero Engine remembers nothing. It is for one goroutine.
+// Engine decides on one host tick after tick. Its outcomes are those of Tick. It only remembers facts about workloads
+// that have not changed since the newest tick. The zero Engine remembers nothing. It is for one goroutine.
 type Engine struct {
 	arranger place.Arranger
 	known    recall
@@ -31,7 +31,7 @@ type Engine struct {
 // arguments, same outcome; it does not modify its arguments.
 func Tick(in Input, memory History) (Outcome, History) { return new(Engine).Tick(in, memory) }
 
-// Tick returns what the function Tick returns.
+// Tick returns the results of the function Tick.
 func (e *Engine) Tick(in Input, memory History) (Outcome, History) {
 	if e.ticking {
 		*e = Engine{}
@@ -94,7 +94,7 @@ func (known *recall) remember(in *Input, old History) History {
 	return next
 }
 
-// readUses fills in what all workloads used.
+// readUses reads the uses of all workloads.
 func (l *Sample) readUses(in *Input) {
 	l.Uses = make([]Use, len(in.Subjects))
 	at := indexByID(in.State.Host)
@@ -108,7 +108,7 @@ func (l *Sample) readUses(in *Input) {
 	}
 }
 
-// useOf returns what a workload used, and counts it where that was.
+// useOf returns the use of a workload, and adds it to the busy CPUs of its nodes.
 func (l *Sample) useOf(s *place.Subject, at nodeIndex) Use {
 	o := &s.Observation
 	if s.Spec.Class != workload.Batch {
@@ -118,7 +118,10 @@ func (l *Sample) useOf(s *place.Subject, at nodeIndex) Use {
 			}
 		}
 	}
-	return Use{Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth, Accesses: o.Accesses.PerSecond, Level: o.CPUUse, Since: l.At}
+	return Use{
+		Workload: o.ID, CPUs: o.CPUUse, Bandwidth: o.Bandwidth, Accesses: o.Accesses.PerSecond,
+		Level: o.CPUUse, Since: l.At,
+	}
 }
 
 // rearrange is rehome with the reasons of balancing.
@@ -211,9 +214,9 @@ func keepLevels(before, now []Use) {
 	}
 }
 
-// follow takes up what was learned by the use of the same workload in the look before.
+// follow continues the use of the same workload in the scan before.
 func (u *Use) follow(before *Use) {
-	u.Workload = before.Workload // one string for all looks, so that comparing them is quick
+	u.Workload = before.Workload // one string for all samples, so that comparing them is quick
 	u.Free, u.Known = before.Free, before.Known
 	if l := before.Level; u.CPUs <= max(2*l, l+0.25) && u.CPUs >= min(l/2, l-0.25) {
 		u.Level, u.Since = l, before.Since

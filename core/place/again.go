@@ -7,10 +7,10 @@ import (
 )
 
 // Arranger arranges one host scan after scan. Its plans are those of Arrange: it only remembers the newest one, which
-// still holds where nothing has changed that plans go by. The zero Arranger remembers nothing. It is for one
+// still holds if nothing relevant has changed. The zero Arranger remembers nothing. It is for one
 // goroutine.
 type Arranger struct {
-	settled   bool // of the newest plan; what follows is only read where it is
+	settled   bool // the newest plan is; the other fields are only read then
 	newest    *arrangement
 	subjects  []*Subject
 	decisions []plan.Decision
@@ -18,14 +18,14 @@ type Arranger struct {
 	changed   []changed
 }
 
-// changed is a subject that is another than at the newest plan, judged anew.
+// changed is a subject that has changed since the newest plan, judged anew.
 type changed struct {
 	at int
 	subject
 	decision plan.Decision
 }
 
-// Arrange returns what the function Arrange returns.
+// Arrange returns the plan of the function Arrange.
 func (r *Arranger) Arrange(st plan.State, subjects []*Subject, opt Options) plan.Plan {
 	if r.settled && r.stillHolds(&st, subjects, opt) {
 		return plan.Plan{Placements: st.Placements, Report: plan.Report{Decisions: r.decisions}}
@@ -36,8 +36,8 @@ func (r *Arranger) Arrange(st plan.State, subjects []*Subject, opt Options) plan
 	return out
 }
 
-// remember keeps a plan that is settled: every workload stays as it is, in its home or left alone. Then no workload had
-// a say in what became of another, except for the room that they take together.
+// remember keeps a plan that is settled: every workload stays as it is, in its home or left alone. Then no workload
+// influenced the decision on another, except by the room that all need together.
 func (r *Arranger) remember(a *arrangement, subjects []*Subject, out *plan.Plan) {
 	if len(out.Steps) > 0 || len(a.subjects) != len(subjects) || !a.allAsBefore() {
 		return
@@ -46,7 +46,7 @@ func (r *Arranger) remember(a *arrangement, subjects []*Subject, out *plan.Plan)
 	for i := range a.subjects {
 		s := &a.subjects[i]
 		switch {
-		case s.Subject != subjects[i]: // they had to be sorted
+		case s.Subject != subjects[i]: // they were not sorted
 			return
 		case s.isKept():
 			r.booked[s.asBefore.node] += s.asBefore.kib
@@ -54,7 +54,10 @@ func (r *Arranger) remember(a *arrangement, subjects []*Subject, out *plan.Plan)
 			return
 		}
 	}
-	r.settled, r.newest, r.subjects, r.decisions = true, a, subjects, a.decisions
+	r.newest = a
+	r.subjects = subjects
+	r.decisions = a.decisions
+	r.settled = true
 }
 
 // isKept reports whether a subject stays in its home with nothing to be done.
@@ -65,7 +68,7 @@ func (s *subject) isLeft() bool {
 	return s.turn == never && s.old == nil && s.decision.Outcome == plan.LeftAlone && !s.held
 }
 
-// stillHolds reports whether the newest plan holds for what is now, and brings it up to date if so.
+// stillHolds reports whether the newest plan still holds, and if so brings it up to date.
 func (r *Arranger) stillHolds(st *plan.State, subjects []*Subject, opt Options) bool {
 	a := r.newest
 	if !sameList(a.was, st.Placements) || opt != a.opt || len(subjects) != len(r.subjects) {
@@ -104,7 +107,7 @@ func (r *Arranger) hasRoom(st *plan.State) bool {
 	return true
 }
 
-// judge decides on a subject that has changed, and reports whether it stays what it was.
+// judge decides on a changed subject, and reports whether its kind of decision stays the same.
 func (r *Arranger) judge(i int, x *Subject) bool {
 	a := r.newest
 	was := &a.subjects[i]
@@ -127,7 +130,7 @@ func (r *Arranger) judge(i int, x *Subject) bool {
 	return true
 }
 
-// takeUp has the subjects of now in the place of those that have changed. Readers have the decisions of before.
+// takeUp replaces the changed subjects. Readers hold the decisions of before: those are copied first.
 func (r *Arranger) takeUp(subjects []*Subject) {
 	a := r.newest
 	r.subjects = subjects

@@ -15,7 +15,7 @@ import (
 type asBefore struct {
 	may       bool // its placement can stay as it is if there is room
 	kept      bool // it does
-	stays     bool // and then nothing is to be done
+	stays     bool // and without any step
 	node      int32
 	group     int32 // in the order of placing, see sort
 	vcpus     float64
@@ -110,7 +110,7 @@ func (a *arrangement) fits(group []*subject) bool {
 	return a.loose
 }
 
-// decideAsBefore says so of those that were kept as they are.
+// decideAsBefore writes the decisions on subjects that were kept.
 func (a *arrangement) decideAsBefore() {
 	for i := range a.subjects {
 		if s := &a.subjects[i]; s.asBefore.kept {

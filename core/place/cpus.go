@@ -166,7 +166,7 @@ func (p *picker) takeWhole(onePerCore bool) {
 	}
 }
 
-// takeCore pins up to most vCPUs to core i and holds the rest of it idle.
+// takeCore pins up to most vCPUs to core i and holds its other CPUs idle.
 func (p *picker) takeCore(i, most int) {
 	p.take(i, min(most, p.want))
 	c := &p.l.cores[i]

@@ -15,6 +15,7 @@
 //     candidate. report*.go and nearest.go put the search into words.
 //   - repack (repack*.go, reorder.go, restore.go) tries moves on a copy of the ledger.
 //     arrange.go and steps.go do this for all that runs, without moving for others.
+//     Arranger (again.go) does it scan after scan, and only reads changed workloads.
 //
 // One decision:
 //
@@ -47,4 +48,7 @@
 // Invariant: A workload with its own memory policy never gets a narrower cpuset.mems: the kernel would rewrite the
 // policy (mpol_rebind_policy, mm/mempolicy.c), and a wider set does not restore it. Its pages move instead
 // (TestArrange).
+//
+// Invariant: An Arranger plans what Arrange plans, whatever it remembers, and a plan that was given out never changes
+// (TestArrangerIsArrange).
 package place

@@ -151,7 +151,7 @@ type holding struct {
 	*plan.Placement
 	home   []int          // node indices, rising
 	memory []topology.KiB // by position in home; may differ from the booking, see settle
-	unused micro          // vCPUs of it that Measure found not to be used
+	unused micro          // its vCPUs that Measure found idle
 }
 
 const (

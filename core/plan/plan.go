@@ -33,8 +33,8 @@ type Policy struct {
 // Equal reports whether two policies are the same.
 func (p *Policy) Equal(q *Policy) bool {
 	return p.Reserved.Equal(q.Reserved) && p.ReservedMemory == q.ReservedMemory && p.Overcommit == q.Overcommit &&
-		p.MemoryOvercommit == q.MemoryOvercommit && p.Packing == q.Packing && p.Split == q.Split && p.Dedicated.Equal(q.Dedicated) &&
-		p.Caches == q.Caches
+		p.MemoryOvercommit == q.MemoryOvercommit && p.Packing == q.Packing &&
+		p.Split == q.Split && p.Dedicated.Equal(q.Dedicated) && p.Caches == q.Caches
 }
 
 // CacheMode is the use of the last-level caches of a node for shared work.

@@ -2,8 +2,8 @@ package topology
 
 import "slices"
 
-// SameMachine reports whether two readings show the same machine: everything is equal but the memory that is free or
-// can be reclaimed, which changes from second to second, and the notes.
+// SameMachine reports whether two readings show the same machine: all is equal but free and reclaimable memory, which
+// changes from second to second, and the notes.
 func (h *Host) SameMachine(g *Host) bool {
 	if h == g {
 		return true
@@ -13,7 +13,8 @@ func (h *Host) SameMachine(g *Host) bool {
 }
 
 func (h *Host) sameCPUs(g *Host) bool {
-	return h.Online.Equal(g.Online) && h.Offline.Equal(g.Offline) && h.Allowed.Equal(g.Allowed) && h.AllowedMems.Equal(g.AllowedMems) &&
+	return h.Online.Equal(g.Online) && h.Offline.Equal(g.Offline) &&
+		h.Allowed.Equal(g.Allowed) && h.AllowedMems.Equal(g.AllowedMems) &&
 		same(h.Packages, g.Packages, func(a, b Package) bool { return a.ID == b.ID && a.CPUs.Equal(b.CPUs) }) &&
 		same(h.Cores, g.Cores, sameCore) && same(h.LLCs, g.LLCs, sameLLC)
 }
@@ -21,12 +22,14 @@ func (h *Host) sameCPUs(g *Host) bool {
 // sameCosts reports whether accesses cost the same.
 func (h *Host) sameCosts(g *Host) bool {
 	return same(h.Distances, g.Distances, slices.Equal[[]int]) &&
-		same(h.HMAT, g.HMAT, slices.Equal[[]float64]) && same(h.HMATBandwidth, g.HMATBandwidth, slices.Equal[[]float64]) &&
+		same(h.HMAT, g.HMAT, slices.Equal[[]float64]) &&
+		same(h.HMATBandwidth, g.HMATBandwidth, slices.Equal[[]float64]) &&
 		h.Tiering.same(&g.Tiering) && h.Measured.same(g.Measured)
 }
 
 func sameNode(a, b Node) bool {
-	return a.ID == b.ID && a.Package == b.Package && a.CPUs.Equal(b.CPUs) && a.Memory == b.Memory && a.Kind == b.Kind && a.Type == b.Type &&
+	return a.ID == b.ID && a.Package == b.Package && a.CPUs.Equal(b.CPUs) &&
+		a.Memory == b.Memory && a.Kind == b.Kind && a.Type == b.Type &&
 		slices.Equal(a.HugePages, b.HugePages) && slices.Equal(a.Evidence, b.Evidence)
 }
 
@@ -48,7 +51,8 @@ func (m *Measured) same(n *Measured) bool {
 		return m == n
 	}
 	return m.LineOwnNs == n.LineOwnNs && m.LineOtherNs == n.LineOtherNs && m.Source == n.Source &&
-		same(m.LatencyNs, n.LatencyNs, slices.Equal[[]float64]) && same(m.BandwidthMiBs, n.BandwidthMiBs, slices.Equal[[]float64])
+		same(m.LatencyNs, n.LatencyNs, slices.Equal[[]float64]) &&
+		same(m.BandwidthMiBs, n.BandwidthMiBs, slices.Equal[[]float64])
 }
 
 // same reports whether two slices are equal: those of two readings are mostly one slice.

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSameMachine: whatever is changed in a host makes it another one, but free memory and notes. Fields that are added to
-// these types are found by themselves.
+// TestSameMachine: a change of any field makes a host another one, except for free memory and notes. New fields are found
+// by reflection.
 func TestSameMachine(t *testing.T) {
 	full := func() *Host {
 		var h Host

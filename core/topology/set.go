@@ -205,7 +205,8 @@ func (s Set[T]) Equal(t Set[T]) bool {
 	}
 	n := min(len(s.words), len(t.words))
 	set := func(w uint64) bool { return w != 0 }
-	return slices.Equal(s.words[:n], t.words[:n]) && !slices.ContainsFunc(s.words[n:], set) && !slices.ContainsFunc(t.words[n:], set)
+	return slices.Equal(s.words[:n], t.words[:n]) &&
+		!slices.ContainsFunc(s.words[n:], set) && !slices.ContainsFunc(t.words[n:], set)
 }
 
 // String is the set in the kernel's list format, "0-3,8"; "" when empty.

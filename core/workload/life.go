@@ -3,10 +3,10 @@ package workload
 // Life is one life of a workload: a later process with its PID is another one.
 type Life struct {
 	ID    ID
-	Start uint64 // of its process; 0 of what is no process
+	Start uint64 // of its process; 0 for other workloads
 }
 
-// Lives finds workloads among lives that rise by ID, for IDs that rise, too. It reads the whole list once.
+// Lives finds workloads among lives that rise by ID, for rising IDs. It reads the list once.
 type Lives struct {
 	All []Life
 	at  int

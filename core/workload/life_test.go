@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLives: what is found is what a search finds.
+// TestLives: Find returns the same index as a binary search.
 func TestLives(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(what string) []ID {

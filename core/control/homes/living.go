@@ -11,7 +11,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Scanned is what one scan has seen, rising by ID.
+// Scanned is the workloads of one scan, rising by ID.
 type Scanned struct {
 	Observations []workload.Observation
 	Lives        []workload.Life // of each
@@ -19,7 +19,8 @@ type Scanned struct {
 
 // of returns the index of a workload, or -1.
 func (s *Scanned) of(id workload.ID) int {
-	i, ok := slices.BinarySearchFunc(s.Lives, id, func(l workload.Life, id workload.ID) int { return cmp.Compare(l.ID, id) })
+	byID := func(l workload.Life, id workload.ID) int { return cmp.Compare(l.ID, id) }
+	i, ok := slices.BinarySearchFunc(s.Lives, id, byID)
 	if !ok {
 		return -1
 	}
@@ -111,7 +112,8 @@ func (h *Homes) endAdmissions(l *Living, after *Scanned, seen uint64, at time.Ti
 		}
 		i := after.of(id)
 		if a.Process.PID > 0 {
-			lives := i >= 0 && after.Lives[i].Start == a.Process.Start // it need not have a placement: it may be left alone
+			// it need not have a placement: it may be left alone
+			lives := i >= 0 && after.Lives[i].Start == a.Process.Start
 			if !lives {
 				delete(h.Admissions, id)
 				delete(h.Given, id)

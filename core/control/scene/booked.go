@@ -53,8 +53,8 @@ func (s *Scene) WithClaims(by *Basis, ledger []workload.Placement, h *topology.H
 	return slices.SortedFunc(maps.Values(byID), byWorkload)
 }
 
-// sourcesBind reports whether a source binds workloads itself, or holds anything. With thousands of claimed workloads
-// that homenode binds the ledger is as it was.
+// sourcesBind reports whether a source binds workloads itself, or holds anything. Thousands of claims may do neither:
+// then the ledger stays as it is.
 func (s *Scene) sourcesBind() bool {
 	for _, c := range s.Claims {
 		if c.Caps.Rebinds || len(c.Holds) > 0 {
