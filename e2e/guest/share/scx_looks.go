@@ -46,7 +46,8 @@ func scxLooksIdle(t *lab.T) {
 	}
 	st := stillEnabled(t, s)
 	t.Logf("CPUs were idle for %v; threads waited on idle CPUs %d times, %v in all, 99 of 100 within %v; "+
-		"%d kicks for that; refused %+v", free, len(busy), lab.InAll(busy), lab.Within(busy, 99), st.Kicks.HandOver, st.Refused)
+		"%d kicks for that; refused %+v",
+		free, len(busy), lab.InAll(busy), lab.Within(busy, 99), st.Kicks.HandOver, st.Refused)
 	// With seed 7: 1.06 and 1.1 ms without a hand-over, 0.19 and 0.4 ms with it. It takes long in the guest, whose
 	// CPUs take turns on one thread of the machine.
 	each := lab.InAll(busy).Seconds() / free.Seconds()
