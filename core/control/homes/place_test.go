@@ -625,9 +625,10 @@ func TestBookedProcesses(t *testing.T) {
 	h.Admissions["/hold"] = Admission{}
 	h.Admissions["pid:1"] = Admission{Process: workload.Process{PID: 1, Start: 1}}
 	h.Admissions["pid:4"] = Admission{Process: workload.Process{PID: 4}} // of a version that did not save it
-	for _, p := range []workload.Placement{{Workload: "/a", Start: 3}, {Workload: "pid:0", Start: 3}, {Workload: "pid:1", Start: 1}, {Workload: "pid:2", Start: 2}, {Workload: "pid:3"}, {Workload: "pid:x", Start: 3}} {
-		h.Plan.Placements = append(h.Plan.Placements, p)
-	}
+	h.Plan.Placements = append(h.Plan.Placements, []workload.Placement{
+		{Workload: "/a", Start: 3}, {Workload: "pid:0", Start: 3}, {Workload: "pid:1", Start: 1},
+		{Workload: "pid:2", Start: 2}, {Workload: "pid:3"}, {Workload: "pid:x", Start: 3},
+	}...)
 	want := []workload.Process{{PID: 1, Start: 1}, {PID: 2, Start: 2}}
 	if got := h.Booked(); !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
