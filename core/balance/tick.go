@@ -60,8 +60,6 @@ func (e *Engine) Tick(in Input, memory History) (Outcome, History) {
 }
 
 // remember is the memory with this look, without what is too old to count.
-func remember(in *Input, old History) History { return new(recall).remember(in, old) }
-
 func (known *recall) remember(in *Input, old History) History {
 	h := in.State.Host
 	look := Sample{At: in.At, Traffic: in.Traffic, Busy: make([]float64, len(h.Nodes)), Free: make([]topology.KiB, len(h.Nodes))}

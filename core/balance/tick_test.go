@@ -15,6 +15,9 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
+// remember is the memory after one look, without an engine.
+func remember(in *Input, old History) History { return new(recall).remember(in, old) }
+
 // TestDefaults holds the defaults to docs/design/balancing.md and docs/config.md.
 func TestDefaults(t *testing.T) {
 	want := Settings{Enabled: true, Act: true, Window: 10 * time.Second, Horizon: 5 * time.Minute, Cooldown: time.Minute, Ban: 15 * time.Minute, Factor: 2}
