@@ -332,19 +332,35 @@ func shareVirtual(t *lab.T, cases []tollCase, again, count int) {
 	}
 }
 
-// shareOrder: with homenode, requests are answered sooner than with nothing done and than
-// with weights. (Which of those two is worse is no matter of the order: with weights the late
-// ones are fewer.) Of 500 requests p99 is the fifth latest: another build of the same code is another
-// order of events, and moves it by up to a fifth (1,974 beside 1,821 µs with 125 requests, 2,382
-// beside 2,742 with 500). Over five seeds weights take 1.8 times as long (bench/results/share-virtual.md).
+// shareOrder: with homenode, requests are answered sooner than with nothing done, and about as soon as with weights.
+// (Which of those two is worse is no matter of the order: with weights the late ones are fewer.) Of 500 requests p99 is
+// the fifth latest, and another build of the same code is another order of events: with weights one build had 3,059 µs,
+// the next 1,380. So the middle of three counts. Over five seeds weights take 1.8 times as long
+// (bench/results/share-virtual.md).
 func shareOrder(t *lab.T) {
 	quiet()
-	var p99 []int64
-	for i, c := range []tollCase{tollBeside, tollWeight, tollBase} {
-		p99 = append(p99, measureToll(t, c, uint32(i+1), 2, 500, 0).done.at(99))
+	const rounds = 3
+	var p99 [3][]int64
+	tag := uint32(0)
+	for range rounds {
+		for i, c := range []tollCase{tollBeside, tollWeight, tollBase} {
+			if i == 0 && len(p99[0]) > 0 {
+				continue
+			}
+			tag++
+			p99[i] = append(p99[i], measureToll(t, c, tag, 2, 500, 0).done.at(99))
+		}
 	}
-	if p99[2] >= p99[0]/2 || p99[2] >= p99[1]*5/4 {
-		t.Fatalf("99 of 100 requests answered within %d µs with nothing done, %d with weights, %d with homenode: want half of the first at most, and no more than 1.25 times the second", p99[0], p99[1], p99[2])
+	middle := func(of []int64) int64 {
+		slices.Sort(of)
+		return of[len(of)/2]
 	}
-	t.Textf("99 of 100 requests answered within %d µs with nothing done, %d with weights, %d with homenode", p99[0], p99[1], p99[2])
+	nothing := middle(p99[0])
+	weights, homenode := middle(p99[1]), middle(p99[2])
+	said := fmt.Sprintf("99 of 100 requests answered within %d µs with nothing done, %d with weights (%d), "+
+		"%d with homenode (%d)", nothing, weights, p99[1], homenode, p99[2])
+	if homenode >= nothing/2 || homenode >= weights*5/4 {
+		t.Fatalf("%s: want half of the first at most, and no more than 1.25 times the second", said)
+	}
+	t.Textf("%s", said)
 }
