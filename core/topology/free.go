@@ -42,6 +42,16 @@ func ReadFree(fsys fs.FS, host *Host) (*Host, error) {
 	return &fresh, nil
 }
 
+// ReadNodeMemory returns the memory of a node and its free memory, as they stand now; None where unknown.
+func ReadNodeMemory(fsys fs.FS, id NodeID) (total, free KiB, err error) {
+	n := Node{ID: id}
+	t := &tree{fsys: fsys}
+	if _, err = t.memory(&n, nodePath(id, "meminfo")); err != nil {
+		return None, None, fmt.Errorf("read %s memory: %w", nodeName(id), err)
+	}
+	return n.Memory, n.Free, nil
+}
+
 func rereadAll(fsys fs.FS, host *Host) (*Host, error) {
 	fresh, err := FromSysfs(fsys)
 	if err != nil {

@@ -114,7 +114,11 @@ type Wishes struct {
 	Memory     topology.KiB
 	Isolated   bool  // goes with class dedicated
 	Goal       *Goal // of what the kernel counts
+	Bandwidth  bool  // pages in turn at home and in slower memory next to it; not for dedicated work
 }
+
+// PolicyBandwidth is the memory policy of work that is bound by memory bandwidth.
+const PolicyBandwidth = "bandwidth"
 
 // classRank and tierRank rise with what a class or tier takes from others.
 func classRank(c Class) int { return -slices.Index(Classes, c) }
@@ -149,6 +153,9 @@ func (w *Wishes) Over(spec *Spec, asked *Asked, backing Backing, may func(Permis
 		no("isolated", words.Because(words.WishNotGranted, string(MayBeIsolated)))
 	default:
 		spec.Isolated = true
+	}
+	if w.Bandwidth && spec.Class == Dedicated {
+		no("policy "+PolicyBandwidth, words.Because(words.WishNotBound))
 	}
 	if w.Goal != nil {
 		if may(MayHaveGoal) {

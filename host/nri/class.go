@@ -30,9 +30,6 @@ const (
 	keyPolicy     = "policy"
 )
 
-// bandwidth is the policy of work that is bound by memory bandwidth.
-const bandwidth = "bandwidth"
-
 // podPull is how much stronger than by a device one part of a pod is drawn by another: what
 // else speaks for a node is less.
 const podPull = 4
@@ -127,7 +124,7 @@ func (o *Options) spec(g *group) (w wanted) {
 	var wishes workload.Wishes
 	wishes, w.bad = g.pod.wishes(c, w.Class)
 	w.refused = wishes.Over(&w.Spec, &w.asked, backing, g.pod.may)
-	w.spread(g.pod.policy(c))
+	w.inTurn = wishes.Bandwidth && w.Class != workload.Dedicated
 	if !g.own { // of several containers the memory of those that say so is theirs
 		w.bad = append(w.bad, g.pod.memoryOf(&w.Spec, &w.asked, g.containers)...)
 	}
@@ -144,21 +141,6 @@ func (o *Options) spec(g *group) (w wanted) {
 		w.CPUs = max(1, w.CPUs)
 	}
 	return w
-}
-
-// policy reports whether a container, or its pod, asks for the policy of bandwidth-bound work.
-func (p *pod) policy(c *container) bool {
-	value, _, _ := p.annotation(keyPolicy, c)
-	return strings.TrimSpace(value) == bandwidth
-}
-
-// spread puts the policy of bandwidth-bound work over the rest. It needs no grant: who has it leaves fast memory to
-// others.
-func (w *wanted) spread(asked bool) {
-	w.inTurn = asked && w.Class != workload.Dedicated
-	if asked && !w.inTurn {
-		w.refused = append(w.refused, words.Because(words.WishRefused, "policy "+bandwidth, words.Because(words.WishNotBound)))
-	}
 }
 
 // ruled notes the wishes that a rule of the configuration makes.
@@ -244,8 +226,9 @@ func (p *pod) wishes(c *container, class workload.Class) (w workload.Wishes, bad
 			}
 			w.Goal = &goal
 		case keyPolicy:
-			if value != bandwidth {
-				wrong(key, value, bandwidth)
+			w.Bandwidth = value == workload.PolicyBandwidth
+			if !w.Bandwidth {
+				wrong(key, value, workload.PolicyBandwidth)
 			}
 		default:
 			want, _ := w.Read(key, value)

@@ -155,7 +155,7 @@ func TestMemoryOfOneContainerHasAnAuthor(t *testing.T) {
 // memory: memory is summed.
 func TestEachKeyOfOneContainer(t *testing.T) {
 	values := map[string]string{
-		keyClass: "batch", keyImportance: "10", keyNear: "eth0", keyMaxNodes: "1", keyMemory: "1GiB", keyTier: "normal", keyIsolated: "true", keySLO: "most=5%", keyPolicy: bandwidth,
+		keyClass: "batch", keyImportance: "10", keyNear: "eth0", keyMaxNodes: "1", keyMemory: "1GiB", keyTier: "normal", keyIsolated: "true", keySLO: "most=5%", keyPolicy: workload.PolicyBandwidth,
 	}
 	o := Options{Grants: []workload.Grant{{Allow: workload.Permissions, Namespaces: []string{"ns"}}}}
 	for _, key := range keys {

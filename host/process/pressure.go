@@ -63,35 +63,12 @@ func (p *Pressure) room(nodes string) bool {
 		return false
 	}
 	for n := range all.All() {
-		text, err := fs.ReadFile(p.root(), fmt.Sprintf("sys/devices/system/node/node%d/meminfo", n))
-		if err != nil {
-			return false
-		}
-		total, free := memoryOf(text)
-		if total == 0 || free < total/freeShare {
+		total, free, err := topology.ReadNodeMemory(p.root(), n)
+		if err != nil || total <= 0 || free < total/freeShare {
 			return false
 		}
 	}
 	return true
-}
-
-// memoryOf reads two lines of a node's meminfo, such as "Node 0 MemFree: 5 kB"; 0 for what it has not.
-func memoryOf(meminfo []byte) (total, free topology.KiB) {
-	for line := range strings.Lines(string(meminfo)) {
-		var node int
-		var key string
-		var kib topology.KiB
-		if n, _ := fmt.Sscanf(line, "Node %d %s %d kB", &node, &key, &kib); n < 3 {
-			continue
-		}
-		switch key {
-		case "MemTotal:":
-			total = kib
-		case "MemFree:":
-			free = kib
-		}
-	}
-	return total, free
 }
 
 func (p *Pressure) root() fs.FS {

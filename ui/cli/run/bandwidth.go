@@ -8,11 +8,12 @@ import (
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/cli"
 )
 
-// bandwidth is the --policy for work that is bound by memory bandwidth.
-const bandwidth = "bandwidth"
+// bandwidth is the only --policy.
+const bandwidth = workload.PolicyBandwidth
 
 // checkPolicy checks --policy against the flags that name a memory policy themselves.
 func (w *where) checkPolicy() error {
