@@ -144,7 +144,7 @@ bench-share-virtual: build ## the same by the guest's own clock, however busy th
 # guest counted is kept in e2e/out as it ends.
 BOTTLE_SEEDS  ?= 1,2,3,4,5
 BOTTLE_SMOKE   = $(GO) run ./e2e/rig -lanes 2 -accel tcg -shape bottle-virtual -seeds 1,1 -run '^bottle\.two'
-BOTTLE_ALL    := ten|six-guests|eight-guests|pods|database|services|service-pods|wide|idle|idle-local|full|interleaved
+BOTTLE_ALL    := ten|six-guests|eight-guests|pods|database|services|service-pods|wide|wide-start|idle|idle-local|full|interleaved
 BOTTLE_SCENES ?= $(BOTTLE_ALL)
 bottle: ## the machine in a bottle: misses served by local memory under the kernel, other programs' rules and homenode, into bench/results/bottle.md (of some BOTTLE_SCENES: e2e/out/bottle.md); BOTTLE_SEEDS
 	bash e2e/fetch.sh

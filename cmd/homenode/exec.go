@@ -57,6 +57,8 @@ func confine(s cli.Start) error {
 	switch s.Memory {
 	case cli.MemoryHome:
 		home = process.MemPreferred
+	case cli.MemoryByThread:
+		home = process.MemByThread
 	case cli.MemoryHomeBound:
 		home = process.MemBind
 	}

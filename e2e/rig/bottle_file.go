@@ -215,6 +215,7 @@ var bottleColumnsInShort = []struct {
 	{"eight-guests", false, "eight guests"},
 	{"database", false, "database and cache"},
 	{"wide", false, "wider than a node"},
+	{"wide-start", true, "wider than a node, from the first page"},
 }
 
 // bottleSummary is the share of misses that local memory serves, by what work is left to and by scene.
@@ -263,6 +264,9 @@ var bottleScenes = []struct{ name, title, text string }{
 	{"eight-guests", "Eight guests", "The same, eight of them: more vCPUs than CPUs."},
 	{"database", "A database with its cache", "Two nodes of 4 CPUs and 768 MiB with systemd; PostgreSQL 17 (64 MiB of shared buffers, pgbench, 200,000 rows, reads only) and redis (60,000 keys of 500 bytes, redis-benchmark, reads only) as services, both asked at once by four connections. Counted: the memory of its own that each has mapped (shared buffers, keys), by all of its processes; not the libraries."},
 	{"wide", "A program wider than a node", "Four nodes of 4 CPUs and 576 MiB; six threads over 528 MiB, each over its part; its memory starts interleaved. Under homenode with threads.sample."},
+	{"wide-start", "A program wider than a node, from its start", "" +
+		"The same machine and program. Each thread fills its part of the memory, with no policy, and walks over it. " +
+		"Under homenode run, a daemon runs too. Both have threads.sample."},
 	{"services", "redis, sqlite, memcached and nginx", "The machine of the database, with redis (40,000 keys of 500 bytes), sqlite's command line (24 MiB of rows in memory that it allocates at once, read at random), memcached (50,000 items of 500 bytes) and nginx (two workers that compress a page of 256 KiB anew for each client) as services that ask for one CPU each, all asked at once. Counted as there; nginx maps its buffers anew for each request."},
 	{"service-pods", "redis, sqlite, memcached and nginx, each in a pod", "" +
 		"The same programs and clients on the same machine, in containers of the real containerd and runc: a pod for " +

@@ -162,6 +162,7 @@ var judges = map[string]func(*tally, counts) (string, error){
 	"bottle.service-pods-served": judgeServed("service-pods", servedEnough),
 	"bottle.pods-served":         judgeServed("pods", servedEnough),
 	"bottle.wide-served":         judgeServed("wide", wideServed),
+	"bottle.wide-start-served":   judgeServed("wide-start", wideServed),
 }
 
 // judgeExact: in every phase every walker made exactly the loads and stores that

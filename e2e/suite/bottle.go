@@ -19,7 +19,7 @@ var BottleArms = []string{
 // BottleScenes are the work in the bottle.
 var BottleScenes = []string{
 	"ten", "six-guests", "eight-guests", "two", "pods", "wide", "idle", "full", "interleaved", "database", "idle-local",
-	"services", "service-pods",
+	"services", "service-pods", "wide-start",
 }
 
 // BottleUnmoved are the scenes in which there is nothing to gain: homenode must do no harm there.
@@ -75,6 +75,8 @@ func init() {
 			Test{Name: "bottle." + scene.name + "-served", Shapes: []string{scene.shape}, OnHost: true, After: "bottle." + scene.name, Homenode: true})
 	}
 	Tests = append(Tests,
+		Test{Name: "bottle.wide-start", Shapes: []string{"bottle-wide"}, Limit: 30 * time.Minute, Homenode: true},
+		Test{Name: "bottle.wide-start-served", Shapes: []string{"bottle-wide"}, OnHost: true, After: "bottle.wide-start", Homenode: true},
 		Test{Name: "bottle.wide", Shapes: []string{"bottle-wide"}, Limit: 15 * time.Minute, Homenode: true},
 		Test{Name: "bottle.wide-served", Shapes: []string{"bottle-wide"}, OnHost: true, After: "bottle.wide", Homenode: true})
 }

@@ -17,6 +17,7 @@ type MemPolicy string
 // Memory policies.
 const (
 	MemDefault            MemPolicy = "default"             // leave the policy as it is
+	MemByThread           MemPolicy = "by thread"           // none: the kernel takes the node that a thread runs on
 	MemBind               MemPolicy = "bind"                // these nodes only
 	MemPreferred          MemPolicy = "preferred"           // these nodes while they have room
 	MemInterleave         MemPolicy = "interleave"          // pages in turn
@@ -56,8 +57,11 @@ func confine(k policies, cpus topology.CPUSet, nodes topology.NodeSet, policy Me
 			return &MismatchError{Want: cpus, Have: has, Why: fmt.Sprintf("CPU %s is offline or outside the cgroup", cpus.Minus(has))}
 		}
 	}
-	if policy == MemDefault || policy == "" {
+	switch policy {
+	case MemDefault, "":
 		return nil
+	case MemByThread:
+		return k.SetPolicy(numa.Default, topology.NodeSet{})
 	}
 	if nodes.Empty() {
 		return fmt.Errorf("memory policy %s: no nodes", policy)

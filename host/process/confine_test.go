@@ -70,6 +70,12 @@ func TestConfineOnOlderKernels(t *testing.T) {
 			t.Error(err)
 		}
 	})
+	t.Run("by thread: what was inherited goes", func(t *testing.T) {
+		k := &older{most: numa.Bind, mode: numa.Bind, nodes: topology.Nodes(1)}
+		if err := confine(k, topology.CPUs(0), both, MemByThread); err != nil || k.mode != numa.Default || !k.nodes.Empty() {
+			t.Errorf("%v %x %s", err, k.mode, k.nodes)
+		}
+	})
 	t.Run("CPUs cut by the cgroup", func(t *testing.T) {
 		var mismatch *MismatchError
 		if err := confine(&older{}, topology.CPUs(1, 2), topology.NodeSet{}, MemDefault); !errors.As(err, &mismatch) {

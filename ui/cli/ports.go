@@ -203,6 +203,7 @@ type Memory string
 const (
 	MemoryAsIs       Memory = ""               // as it is
 	MemoryHome       Memory = "home"           // preferred on the nodes of a home that homenode chose
+	MemoryByThread   Memory = "by thread"      // on the node of each thread, within such a home
 	MemoryHomeBound  Memory = "home, bound"    // bound to them
 	MemoryBind       Memory = "bind"           // as a person said, from here on
 	MemoryPreferred  Memory = "preferred"      // one node
@@ -243,7 +244,8 @@ func (s *Start) MemoryLine() string {
 	on := words.Nodes(s.Nodes)
 	line := map[Memory]string{
 		MemoryHome: "memory preferred there", MemoryHomeBound: "memory bound there",
-		MemoryBind: "memory bound to " + on, MemoryPreferred: "memory preferred on " + on, MemoryMany: "memory preferred on " + on,
+		MemoryByThread: "memory on the node of each thread",
+		MemoryBind:     "memory bound to " + on, MemoryPreferred: "memory preferred on " + on, MemoryMany: "memory preferred on " + on,
 		MemoryInterleave: "memory interleaved over " + on, MemoryWeighted: "memory interleaved by weight over " + on, MemoryLocal: "memory from the node it runs on",
 	}[s.Memory]
 	if s.Balancing {

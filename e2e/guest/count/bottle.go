@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -39,6 +40,12 @@ type scene struct {
 	run func() []*lab.Walker
 	// declared is whether the host knows the walkers.
 	declared bool
+	// only is the arms that it is left to; none is all.
+	only []string
+	// beside: under homenode run a daemon runs, too.
+	beside bool
+	// settled waits, with a daemon, for what comes after the move home; nil is nothing.
+	settled func()
 	// unmoved: there is no better place for it, so it is left to the kernel and to homenode, and nothing has
 	// to come home.
 	unmoved bool
@@ -160,7 +167,8 @@ func bottle(t *lab.T, s *scene) {
 	for _, i := range random.Perm(len(arms)) {
 		a := arms[i]
 		other := !a.homenode && i > 0
-		if a.run && s.run == nil || s.unmoved && other || !wantedArm(i) {
+		left := len(s.only) > 0 && !slices.Contains(s.only, a.name)
+		if (a.run && s.run == nil) || (s.unmoved && other) || left || !wantedArm(i) {
 			continue
 		}
 		start := time.Now()
@@ -183,7 +191,7 @@ func bottleArm(t *lab.T, s *scene, a arm) {
 	lab.FreshState()
 	t.Do(lab.SetBalancing(a.balancing))
 	var d *lab.Daemon
-	if a.homenode {
+	if a.homenode || (a.run && s.beside) {
 		d = s.daemon()
 		if s.unmoved {
 			lab.Warm(a.warm) // its start costs more than what it does all the time, and a cache of 256 KiB notices
@@ -226,6 +234,9 @@ func bottleArm(t *lab.T, s *scene, a arm) {
 		for name, home := range t.AwaitHome(lab.SettleLimit, ws) {
 			t.Logf("%s: %s is at home on %s", a.name, name, home)
 		}
+	}
+	if d != nil && s.settled != nil {
+		s.settled()
 	}
 	lab.Warm(a.warm)
 	clock(t, a.name+" has settled")
@@ -295,7 +306,9 @@ func bareScene(t *lab.T, name string, each int, specs []lab.WalkerSpec) *scene {
 		ws := make([]*lab.Walker, len(specs))
 		for _, i := range random.Perm(len(specs)) {
 			w := specs[i]
-			argv := append([]string{lab.HomenodeBin, "run", "--cpus", strconv.Itoa(each), "--memory", fmt.Sprintf("%dMiB", w.MiB+16), "--", "/bin/walker"}, w.Args()...)
+			argv := append([]string{lab.HomenodeBin}, lab.UsualSocket()...)
+			argv = append(argv, "run", "--cpus", strconv.Itoa(each), "--memory", fmt.Sprintf("%dMiB", w.MiB+16), "--", "/bin/walker")
+			argv = append(argv, w.Args()...)
 			ws[i] = t.WalkerBehind(w.Name, argv)
 			ws[i].WalkerSpec = w
 			t.Defer(ws[i].Kill)
@@ -490,4 +503,21 @@ func bottleWide(t *lab.T) {
 	awaitSampled(t, lab.SettleLimit)
 	t.Record("HOME %d %s", ws[0].Slot, homes[ws[0].Name])
 	t.Measure(ws, suite.BottleTag("wide", suite.BottleArms[5], false), suite.BottleArms[5], bottlePasses)
+}
+
+// bottleWideStart counts such a program from its start on: each thread fills its part of the memory, and walks
+// over it. Under homenode run a daemon keeps each thread on a node of the home as soon as it has seen it.
+func bottleWideStart(t *lab.T) {
+	t.Do(lab.ScanOften())
+	w := t.Crowd()[0]
+	w.Place, w.Unbind = "local", false
+	s := bareScene(t, "wide-start", w.Threads, []lab.WalkerSpec{w})
+	s.only = []string{suite.BottleArms[0], suite.BottleArms[1], suite.BottleArms[5], suite.BottleArms[6]}
+	s.beside = true
+	s.settled = func() { awaitSampled(t, lab.SettleLimit) }
+	asked := fmt.Sprintf("workloads: [{match: %s, cpus: %d}]\n", w.Name, w.Threads)
+	s.daemon = func() *lab.Daemon {
+		return t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Extra: asked + "threads: {sample: true}\n"})
+	}
+	bottle(t, s)
 }

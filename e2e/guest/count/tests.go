@@ -19,6 +19,7 @@ var Tests = lab.Tests{
 	"bottle.ten":          func(t *lab.T) { bottle(t, bareScene(t, "ten", 1, tenPods())) },
 	"bottle.two":          func(t *lab.T) { bottle(t, bareScene(t, "two", 1, twoServers())) },
 	"bottle.wide":         bottleWide,
+	"bottle.wide-start":   bottleWideStart,
 	"caches.lines":        cachesLines,
 	"containers.count":    containersCount,
 	"count.homenode":      countHomenode,

@@ -344,10 +344,25 @@ func (w *where) home(c *cobra.Command, e *cli.Env, want *api.Want) (api.Home, er
 	case w.memory != "":
 	case home.Bound:
 		w.start.Memory, w.start.Nodes = cli.MemoryHomeBound, home.Nodes
+	case byThread(e.Root, home):
+		w.start.Memory, w.start.Nodes = cli.MemoryByThread, home.Nodes
 	default:
 		w.start.Memory, w.start.Nodes = cli.MemoryHome, home.Nodes
 	}
 	return home, nil
+}
+
+// byThread reports whether memory goes to the node of each thread: in a home of several nodes, all of which have
+// CPUs. With a policy of several nodes the daemon could not divide the threads among them, nor the kernel's NUMA
+// balancing bring memory after its threads.
+func byThread(root fs.FS, home api.Home) bool {
+	for n := range home.Nodes.All() {
+		cpus, err := readSet[topology.CPUID](root, fmt.Sprintf("sys/devices/system/node/node%d/cpulist", n))
+		if err != nil || cpus.Intersect(home.CPUs).Empty() {
+			return false
+		}
+	}
+	return home.Nodes.Len() > 1
 }
 
 // line says where a command goes and why.
