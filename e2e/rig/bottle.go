@@ -74,8 +74,10 @@ func judgeServed(scene string, enough float64) func(*tally, counts) (string, err
 			said = append(said, fmt.Sprintf("%s %s", name, percent(share)))
 			// Work that homenode finds running has its first pages where the kernel put them.
 			// So have the threads of wide work, which get their nodes at the first scan that sees them.
-			placedFirst := (b.arm == "homenode run" && scene != "wide-start") || (scene == "pods" && b.arm == homenodePhase)
-			if strings.HasPrefix(b.arm, homenodePhase) && (!b.cold || placedFirst) && share < enough {
+			atStart := b.arm == "homenode run" && scene != "wide-start"
+			placedFirst := atStart || (scene == "pods" && b.arm == homenodePhase)
+			judged := strings.HasPrefix(b.arm, homenodePhase) && (!b.cold || placedFirst)
+			if judged && share < enough {
 				trouble = cmp.Or(trouble, fmt.Errorf("%s: %s of the misses are served by local memory, want %s", name, percent(share), percent(enough)))
 			}
 		}

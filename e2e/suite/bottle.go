@@ -69,14 +69,13 @@ func init() {
 		{"ten", "bottle"}, {"six-guests", "bottle"}, {"eight-guests", "bottle"}, {"two", "bottle-virtual"}, {"pods", "bottle-pods"},
 		{"idle", "bottle-idle"}, {"idle-local", "bottle-idle"}, {"full", "bottle-virtual"}, {"interleaved", "bottle-virtual"}, {"database", "bottle-database"}, {"services", "bottle-services"},
 		{"service-pods", "bottle-service-pods"},
+		{"wide-start", "bottle-wide"},
 	} {
 		Tests = append(Tests,
 			Test{Name: "bottle." + scene.name, Shapes: []string{scene.shape}, Limit: 45 * time.Minute, Homenode: true},
 			Test{Name: "bottle." + scene.name + "-served", Shapes: []string{scene.shape}, OnHost: true, After: "bottle." + scene.name, Homenode: true})
 	}
 	Tests = append(Tests,
-		Test{Name: "bottle.wide-start", Shapes: []string{"bottle-wide"}, Limit: 30 * time.Minute, Homenode: true},
-		Test{Name: "bottle.wide-start-served", Shapes: []string{"bottle-wide"}, OnHost: true, After: "bottle.wide-start", Homenode: true},
 		Test{Name: "bottle.wide", Shapes: []string{"bottle-wide"}, Limit: 15 * time.Minute, Homenode: true},
 		Test{Name: "bottle.wide-served", Shapes: []string{"bottle-wide"}, OnHost: true, After: "bottle.wide", Homenode: true})
 }
