@@ -215,7 +215,6 @@ var bottleColumnsInShort = []struct {
 	{"eight-guests", false, "eight guests"},
 	{"database", false, "database and cache"},
 	{"wide", false, "wider than a node"},
-	{"wide-start", true, "wider than a node, from the first page"},
 }
 
 // bottleSummary is the share of misses that local memory serves, by what work is left to and by scene.
