@@ -352,7 +352,7 @@ func (w *where) home(c *cobra.Command, e *cli.Env, want *api.Want) (api.Home, er
 	return home, nil
 }
 
-// byThread reports whether memory goes to the node of each thread: in a home of several nodes, all of which have
+// byThread reports whether memory goes to the node of each thread: in a home of several nodes that each have
 // CPUs. With a policy of several nodes the daemon could not divide the threads among them, nor the kernel's NUMA
 // balancing bring memory after its threads.
 func byThread(root fs.FS, home api.Home) bool {
