@@ -66,6 +66,9 @@ const (
 	// moveWeight is per vCPU, all memory being elsewhere. Moving is paid once and
 	// distance for a lifetime, hence below the nearest remote step usual (1.2 to 2.1).
 	moveWeight = 0.15
+	// cheapMove is memory that moves within a second at the usual pace (256 MiB a second). Of less, the move
+	// counts in proportion.
+	cheapMove = 256 << 10 // KiB
 	// holeWeight is per CPU left over in the node, relative to the largest node.
 	holeWeight = 0.1
 	// lopsidedWeight is per vCPU, for a node that comes to have all its CPUs free and
@@ -122,7 +125,7 @@ func (w *want) weigh(l *Ledger, c *candidate) {
 		}
 	}
 	if w.residence != nil {
-		t[move] = moveWeight * v * max(0, 1-stays)
+		t[move] = w.moving * max(0, 1-stays)
 	}
 	for k := range t {
 		if -1e-12 < t[k] && t[k] < 1e-12 { // what is left of subtracting

@@ -151,6 +151,10 @@ func TestTerms(t *testing.T) {
 			want: terms{distance: 4 * 2 * 3.0 / 16 * 0.2, holes: 0.1 * (5 + 7)}},
 		{name: "its memory is elsewhere", req: Request{Spec: vm("a", 4, 4*gib), Memory: on(gib, 3*gib)}, shares: []share{{0, 4, 4 * gib}},
 			want: terms{holes: empty, move: 0.15 * 4 * 0.75}},
+		{
+			name: "its little memory is elsewhere: it moves in no time", edit: func(r *Request) { r.Spec = service("s", 3, gib/16) },
+			req: Request{Memory: on(0, gib/32)}, shares: []share{{0, 3, gib / 16}}, want: terms{balance: 0.05 * 3 * 3 / 4.0, move: 0.15 * 3 / 4},
+		},
 		{name: "its memory is here", req: Request{Spec: vm("a", 4, 4*gib), Memory: on(4 * gib)}, shares: []share{{0, 4, 4 * gib}}, want: terms{holes: empty}},
 		{name: "bandwidth", req: Request{Spec: func() workload.Spec { s := vm("a", 4, 4*gib); s.Bandwidth = 15_000; return s }()},
 			shares: []share{{0, 4, 4 * gib}}, want: terms{holes: empty, bandwidth: 0.5 * 4 * 0.1}},

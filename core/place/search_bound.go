@@ -114,7 +114,7 @@ func (s *search) leastBeside() (least float64, fits bool) {
 		least += splitHoleWeight * max(0, float64(free)-v)
 	}
 	if w.residence != nil {
-		least += moveWeight * v * max(0, 1-here)
+		least += w.moving * max(0, 1-here)
 	}
 	return least, room >= v-tiny
 }

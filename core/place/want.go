@@ -14,6 +14,7 @@ type want struct {
 	memory    topology.KiB // whole pages of it
 	pull      []float64    // by node: what a vCPU there costs for being far from what it is near to; nil for nothing
 	residence []float64    // by node: the part of it that is there now; nil when it does not run or that is unknown
+	moving    float64      // what it costs to move all of it
 	tooLarge  bool         // no node of this host could ever hold all of it
 	must      bool
 	absent    []workload.Near  // what it is to be near to and the host does not have
@@ -31,6 +32,7 @@ func newWant(l *Ledger, req *Request) want {
 	w := l.wantOf(req)
 	w.pull, w.absent = l.pull(w.Near, firstCeiling(w.vcpus))
 	w.residence = residence(l, req)
+	w.moving = w.costOfMove(workload.Total(req.Memory))
 	w.tooLarge = w.isTooLarge(l)
 	w.confine(l)
 	return w
@@ -103,6 +105,16 @@ func (w *want) everRoom(l *Ledger, i int) (vcpus int, mem topology.KiB) {
 		mem = p.total
 	}
 	return vcpus, mem
+}
+
+// costOfMove is what it costs to move all of its memory, of which so much is resident. Little memory moves in no
+// time; of what is unknown nothing is assumed.
+func (w *want) costOfMove(resident topology.KiB) float64 {
+	cost := moveWeight * float64(w.vcpus)
+	if memory := max(w.memory, resident); memory > 0 {
+		cost *= min(1, float64(memory)/cheapMove)
+	}
+	return cost
 }
 
 // residence is where the workload is now: its memory, or failing that its CPU time,
