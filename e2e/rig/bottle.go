@@ -73,7 +73,7 @@ func judgeServed(scene string, enough float64) func(*tally, counts) (string, err
 			}
 			said = append(said, fmt.Sprintf("%s %s", name, percent(share)))
 			// Work that homenode finds running has its first pages where the kernel put them.
-			placedFirst := b.arm == "homenode run" || scene == "pods" && b.arm == homenodePhase
+			placedFirst := b.arm == "homenode run" || (scene == "pods" && b.arm == homenodePhase)
 			if strings.HasPrefix(b.arm, homenodePhase) && (!b.cold || placedFirst) && share < enough {
 				trouble = cmp.Or(trouble, fmt.Errorf("%s: %s of the misses are served by local memory, want %s", name, percent(share), percent(enough)))
 			}

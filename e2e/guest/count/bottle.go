@@ -160,7 +160,7 @@ func bottle(t *lab.T, s *scene) {
 	for _, i := range random.Perm(len(arms)) {
 		a := arms[i]
 		other := !a.homenode && i > 0
-		if a.run && s.run == nil || s.unmoved && other || !wantedArm(i) {
+		if (a.run && s.run == nil) || (s.unmoved && other) || !wantedArm(i) {
 			continue
 		}
 		start := time.Now()
