@@ -213,7 +213,7 @@ func (c Curve) draw(caption string) *drawing {
 	return d
 }
 
-// drawable is the lines without what has no place on a logarithmic axis, at 0.
+// drawable is the lines without their points and marks at 0 of a logarithmic axis.
 func (c Curve) drawable() []Line {
 	lines := slices.Clone(c.Lines)
 	for i := range lines {
