@@ -106,7 +106,11 @@ func (c *Client) Owner() int { return c.owner }
 // How long a daemon may take for an answer before it counts as stuck: what was seen
 // and decided last is there at once, a change waits for what goes on; steps move the
 // memory of a guest, and undo puts everything back, before they are answered.
-var lookWithin, changeWithin, undoWithin = 10 * time.Second, time.Minute, 30 * time.Minute
+var (
+	lookWithin   = 10 * time.Second
+	changeWithin = time.Minute
+	undoWithin   = 30 * time.Minute
+)
 
 // maxAnswer bounds what is read of an answer: 10,000 workloads take some 20 MiB. A program
 // that is no daemon may send without end.

@@ -168,7 +168,8 @@ var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c
 func (h *Houses) look() (done func()) {
 	h.making.Lock()
 	defer h.making.Unlock()
-	if h.viewers++; h.viewers == 1 {
+	h.viewers++
+	if h.viewers == 1 {
 		var ctx context.Context
 		ctx, h.stop = context.WithCancel(context.Background())
 		go h.watch(ctx)
@@ -176,7 +177,8 @@ func (h *Houses) look() (done func()) {
 	return func() {
 		h.making.Lock()
 		defer h.making.Unlock()
-		if h.viewers--; h.viewers == 0 {
+		h.viewers--
+		if h.viewers == 0 {
 			h.stop()
 		}
 	}

@@ -59,7 +59,8 @@ func (s *slots) give(who workload.Owner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all--
-	if s.by[who]--; s.by[who] == 0 {
+	s.by[who]--
+	if s.by[who] == 0 {
 		delete(s.by, who)
 	}
 }

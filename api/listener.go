@@ -115,7 +115,8 @@ func (l *bounded) most(has int) *placed {
 	for _, all := range l.open {
 		may := slices.DeleteFunc(slices.Clone(all), func(c *placed) bool { return c.kept || c.peer.unbounded() })
 		// Of two that have as many, always the same: maps have no order.
-		if len(may) > len(from) || len(may) == len(from) && len(may) > 0 && may[0].peer.party() < from[0].peer.party() {
+		tied := len(may) > 0 && len(may) == len(from)
+		if len(may) > len(from) || (tied && may[0].peer.party() < from[0].peer.party()) {
 			from = may
 		}
 	}

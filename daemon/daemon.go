@@ -1,7 +1,6 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,10 +13,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
-	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/topology"
-	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -176,103 +172,6 @@ func New(o Options) (*Daemon, error) {
 
 // keyBoot is where the store keeps which boot its journal is of.
 const keyBoot = "boot"
-
-// load reads all that an earlier daemon left, but for the history.
-func load(s Store) (v control.Saved, err error) {
-	read := func(key string, into any) {
-		if err == nil {
-			_, err = s.Load(key, into)
-		}
-	}
-	if v.Journal, err = s.Journal(); err == nil {
-		v.Seq, err = s.LastSeq()
-	}
-	if err == nil {
-		v.Events, err = newestEvent(s)
-	}
-	if err == nil {
-		v.Placements, err = s.Placements()
-	}
-	if err == nil {
-		v.Moves, err = s.Moves()
-	}
-	read(control.KeyHolds, &v.Holds)
-	read(control.KeyChosen, &v.Chosen)
-	read(control.KeyPast, &v.Past)
-	read(control.KeyPartition, &v.Partition)
-	read(control.KeySharing, &v.Sharing)
-	read(control.KeyGoals, &v.Sharing.Learned)
-	read(control.KeyScheduler, &v.Scheduler)
-	read(control.KeyUndoing, &v.Undoing)
-	read(control.KeyTheirs, &v.Theirs)
-	read(control.KeyTrial, &v.Trial)
-	admissions := map[workload.ID]json.RawMessage{}
-	if read(control.KeyAdmissions, &admissions); err == nil {
-		v.Admissions, err = readAdmissions(admissions, v.Placements)
-	}
-	return v, err
-}
-
-// newestEvent is its number, 0 for none.
-func newestEvent(s Store) (uint64, error) {
-	last, err := s.History(plan.EventQuery{Limit: 1})
-	if err != nil || len(last) == 0 {
-		return 0, err
-	}
-	return last[0].Seq, nil
-}
-
-// readAdmissions reads what was saved of `homenode run`, also as versions saved it that
-// kept no more than what was asked for: its home is in the ledger.
-func readAdmissions(saved map[workload.ID]json.RawMessage, ledger []plan.Placement) (map[workload.ID]control.Admission, error) {
-	out := make(map[workload.ID]control.Admission, len(saved))
-	for id, text := range saved {
-		var a control.Admission
-		err := json.Unmarshal(text, &a)
-		if err == nil && a.Spec.Class == "" {
-			var want api.Want
-			err = json.Unmarshal(text, &want)
-			if asked, bad := placeRequest(&want); err == nil && bad == nil {
-				a = control.Admission{Spec: asked.Spec, Process: want.Process}
-			} else {
-				err = cmp.Or(err, bad)
-			}
-			a.Spec.ID = id
-			if p := place.Of(ledger, id); p != nil && p.Start == a.Process.Start {
-				a.Placement = *p
-			}
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read the home of %s: %w", id, err)
-		}
-		out[id] = a
-	}
-	return out, nil
-}
-
-// sinceBoot voids what a restart of the machine has undone by itself.
-func (d *Daemon) sinceBoot(v control.Saved) (control.Saved, error) {
-	var boot, version string
-	known, err := d.o.Store.Load(keyBoot, &boot)
-	if err == nil {
-		_, err = d.o.Store.Load(plan.KeyVersion, &version)
-	}
-	if err != nil || known && boot == d.o.BootID && version == d.o.Version {
-		return v, err
-	}
-	var b plan.Batch
-	if known && boot != d.o.BootID {
-		v, b = v.AfterBoot(d.o.Clock.Now(), func(kind plan.SettingKind) bool {
-			driver := d.owners[kind]
-			return driver != nil && driver.SurvivesBoot(kind)
-		})
-	}
-	if b.Values == nil {
-		b.Values = map[string]any{}
-	}
-	b.Values[keyBoot], b.Values[plan.KeyVersion] = d.o.BootID, d.o.Version
-	return v, d.o.Store.Commit(b)
-}
 
 // wakeRest is the least time from a scan that an event called for to the next one. What
 // happens all the time takes a fifth of a CPU at most.
@@ -472,7 +371,9 @@ func (d *Daemon) take(a arrival) {
 	switch in := &a.Input; {
 	case in.Scan != nil:
 		d.running--
-		d.scanning, d.overdue, d.unseen = false, nil, in.Scan.Failed
+		d.scanning = false
+		d.overdue = nil
+		d.unseen = in.Scan.Failed
 		if in.Scan.Failed != "" && !d.ready && !a.unanswered {
 			d.failed = errors.New(in.Scan.Failed)
 		}
@@ -682,26 +583,6 @@ const (
 	mostEvents = 1 << 14
 )
 
-// remember keeps an event at hand.
-func (d *Daemon) remember(e plan.Event) {
-	d.history = append(d.history, e)
-	old := len(d.history) - keepEvents
-	if old < keepEvents {
-		return
-	}
-	if written, _ := eventAfter(d.history, d.outbox.saved); len(d.history) <= mostEvents {
-		old = min(old, written)
-	}
-	if old >= keepEvents {
-		d.history = slices.Clone(d.history[old:])
-	}
-}
-
-// eventAfter is the index of the first event after the one numbered seq.
-func eventAfter(all []plan.Event, seq uint64) (int, bool) {
-	return slices.BinarySearchFunc(all, seq+1, func(e plan.Event, seq uint64) int { return cmp.Compare(e.Seq, seq) })
-}
-
 const (
 	// scanWithin is how long a scan may take before it is told of, and before the daemon
 	// is ready without it: most take less than a second, and systemd waits 90 s for a start.
@@ -709,117 +590,3 @@ const (
 	// refreshWithin is how long a scan waits for its sources.
 	refreshWithin = 5 * time.Second
 )
-
-// scan looks at the host beside the loop, unless that is under way.
-func (d *Daemon) scan() {
-	if d.scanning {
-		return
-	}
-	d.scanning, d.overdue = true, d.o.Clock.After(scanWithin)
-	d.running++
-	d.scans++
-	number, began := d.scans, d.o.Clock.Now()
-	d.next(control.Input{Begun: &control.Begun{Number: number}})
-	d.catchUp()
-	d.o.Go(func() {
-		scan, err := d.look(number, began)
-		d.arrive(arrival{Input: control.Input{Scan: scan}, unanswered: errors.Is(err, plan.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded)})
-	})
-}
-
-// look asks the sources and the observer. The error is what the scan failed with.
-func (d *Daemon) look(number uint64, began time.Time) (*control.Scan, error) {
-	scan := &control.Scan{Number: number, Began: began.Round(0)}
-	lost := d.refresh()
-	var err error
-	scan.Attention = d.attention()
-	if scan.Snapshot, err = d.observe(scan.Attention); err != nil {
-		scan.Failed = err.Error()
-		return scan, err
-	}
-	scan.Snapshot.Metrics = d.metricsNow()
-	for i, s := range d.o.Sources {
-		err := d.claim(s, &d.claimed[i], scan.Snapshot.Host)
-		c := d.claimed[i]
-		if err = errors.Join(lost[i], err); err != nil {
-			c.Failed = err.Error()
-		}
-		scan.Claims = append(scan.Claims, c)
-	}
-	scan.Took = d.o.Clock.Now().Sub(began)
-	return scan, nil
-}
-
-func (d *Daemon) observe(with control.Attention) (seen workload.Snapshot, err error) {
-	defer d.caught("looking at the host", &err)
-	return d.o.Observer.Look(d.work, with)
-}
-
-// claim asks a source for its claims. When that panics those of before stand; a source that
-// never answered may have workloads anywhere.
-func (d *Daemon) claim(s Source, c *control.Claimed, h *topology.Host) (err error) {
-	defer d.caught(s.Name()+" telling its workloads", &err)
-	if c.Source == "" {
-		*c = control.Claimed{Source: s.Name(), Claims: []workload.Claim{{Cgroups: []string{"*"}, Alone: words.Because(words.SourceFailed, s.Name())}}}
-	}
-	claims, problems := s.Claims(h)
-	c.Claims, c.Problems = claims, problems
-	return nil
-}
-
-// refresh brings all sources up to date, and waits for none longer than refreshWithin. One
-// that has not come back from an earlier scan is not asked again until it has.
-func (d *Daemon) refresh() []error {
-	ctx, cancel := context.WithTimeout(d.work, refreshWithin)
-	defer cancel()
-	errs := make([]error, len(d.o.Sources))
-	for i, s := range d.o.Sources {
-		if d.refreshing[i] != nil {
-			select {
-			case <-d.refreshing[i]:
-			default:
-				errs[i] = plan.ErrNoAnswer
-				continue
-			}
-		}
-		done := make(chan error, 1)
-		d.refreshing[i] = done
-		go func() { done <- d.refreshOf(ctx, s) }()
-	}
-	late := after(refreshWithin + grace)
-	for i := range d.o.Sources {
-		if errs[i] != nil {
-			continue
-		}
-		select {
-		case errs[i] = <-d.refreshing[i]:
-			d.refreshing[i] = nil
-		case <-late:
-			errs[i] = plan.ErrNoAnswer
-		}
-	}
-	return errs
-}
-
-func (d *Daemon) refreshOf(ctx context.Context, s Source) (err error) {
-	defer d.caught(s.Name()+" looking for its workloads", &err)
-	return s.Refresh(ctx)
-}
-
-func (d *Daemon) processesOf(s Source) (all []workload.Process) {
-	var bug error
-	defer d.caught(s.Name()+" telling its processes", &bug)
-	return s.Processes()
-}
-
-// Attention implements control.Standing.
-func (d *Daemon) Attention() control.Attention { return d.View().Attention() }
-
-// attention is Attention with the processes that sources know.
-func (d *Daemon) attention() control.Attention {
-	a := d.Attention()
-	for _, s := range d.o.Sources {
-		a.Registered = append(a.Registered, d.processesOf(s)...)
-	}
-	return a
-}

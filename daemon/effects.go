@@ -170,7 +170,9 @@ var errMayChange = fmt.Errorf("%w: a change of it may still take; when that come
 // bounded is perform, given up when it does not come back.
 func (d *Daemon) bounded(ctx context.Context, c *call) arrival {
 	e := c.effect
-	limit, slots, most := patience(e), d.calls, int64(mostLost)
+	limit := patience(e)
+	slots := d.calls
+	most := int64(mostLost)
 	switch {
 	case limit == 0 && d.o.Inline:
 		return arrival{Input: d.perform(ctx, c)}

@@ -296,7 +296,9 @@ func (l *Local) named(ctx context.Context, which api.Which) (workload.ID, error)
 		return which.ID, nil // whoever opens it to change it tells
 	}
 	o := l.Options
-	o.Store, o.Recorder, o.Log = s, nil, slog.New(slog.DiscardHandler)
+	o.Store = s
+	o.Recorder = nil
+	o.Log = slog.New(slog.DiscardHandler)
 	d, err := New(o)
 	if err != nil {
 		return "", err
@@ -345,7 +347,9 @@ func (l *Local) with(ctx context.Context, open func() (Store, error), undoes con
 	}
 	defer s.Close()
 	o := l.Options
-	o.Store, o.Recorder, o.Log = s, nil, slog.New(slog.DiscardHandler)
+	o.Store = s
+	o.Recorder = nil
+	o.Log = slog.New(slog.DiscardHandler)
 	o.Admitted = l.Own // what other runs have set is in a journal of their own
 	d, err := New(o)
 	if err != nil {

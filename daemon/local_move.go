@@ -84,7 +84,7 @@ func (d *Daemon) undivide(ctx context.Context, pid int) error {
 	done := map[workload.ID]bool{}
 	for _, e := range d.View().Journal {
 		p, err := plan.ParseProcessPath(e.Path)
-		if e.Kind != plan.ThreadCPUs || err != nil || done[e.Workload] || p.PID != pid && !slices.Contains(d.lineage(strconv.Itoa(p.PID)).PIDs, pid) {
+		if e.Kind != plan.ThreadCPUs || err != nil || done[e.Workload] || (p.PID != pid && !slices.Contains(d.lineage(strconv.Itoa(p.PID)).PIDs, pid)) {
 			continue
 		}
 		done[e.Workload] = true

@@ -139,7 +139,10 @@ func wireUndone(u *control.Undone) api.UndoResult {
 		return out
 	}
 	out.Workload = u.Workload
-	out.Restored, out.Unchanged, out.Gone, out.Theirs = append(out.Restored, u.Restored...), append(out.Unchanged, u.Unchanged...), append(out.Gone, u.Gone...), append(out.Theirs, u.Foreign...)
+	out.Restored = append(out.Restored, u.Restored...)
+	out.Unchanged = append(out.Unchanged, u.Unchanged...)
+	out.Gone = append(out.Gone, u.Gone...)
+	out.Theirs = append(out.Theirs, u.Foreign...)
 	out.Policies = u.Policies
 	for _, n := range u.Deferred {
 		out.Deferred = append(out.Deferred, api.UndoFailure(n))
@@ -289,7 +292,7 @@ func changeRequest(c *api.Change) control.Request {
 func mayChange(steps []plan.Step) error {
 	for i := range steps {
 		s := &steps[i]
-		if s.Kind == plan.MovePages || s.Kind == plan.StopUnit || s.Kind == plan.ReclaimMemory || s.Target.Kind == workload.InProcess && s.Workload != hostprep.ID || s.Target.Cgroup != "" && s.Target.Cgroup != path.Clean("/"+s.Target.Cgroup) {
+		if s.Kind == plan.MovePages || s.Kind == plan.StopUnit || s.Kind == plan.ReclaimMemory || (s.Target.Kind == workload.InProcess && s.Workload != hostprep.ID) || (s.Target.Cgroup != "" && s.Target.Cgroup != path.Clean("/"+s.Target.Cgroup)) {
 			return &api.Error{Code: api.BadRequest, Text: fmt.Sprintf("%s of %q: no step that is carried out on request", s.Kind, s.Target.Name())}
 		}
 	}
@@ -344,7 +347,8 @@ func (d *Daemon) flush() {
 func (d *Daemon) lookOnce(ctx context.Context) error {
 	d.scan()
 	for d.failed == nil {
-		if d.write(); d.running == 0 && d.outbox.writing == nil {
+		d.write()
+		if d.running == 0 && d.outbox.writing == nil {
 			break
 		}
 		select {

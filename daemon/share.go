@@ -143,7 +143,9 @@ func (v *View) goals(out *api.Sharing) {
 	if g == nil {
 		return
 	}
-	out.Use, out.Busy, out.Next = &g.Use, &g.Busy, g.Next.String()
+	out.Use = &g.Use
+	out.Busy = &g.Busy
+	out.Next = g.Next.String()
 	for i := range g.Goals {
 		x := &g.Goals[i]
 		w := api.ShareGoal{ID: x.Workload, Metric: x.Metric, Unit: x.Unit, Most: x.Most, State: x.State, Why: x.Why.String(), Limits: i == g.Worst}
@@ -211,7 +213,9 @@ func shareHarm(h *share.Harm) api.ShareHarm {
 		out.Value = &h.Value
 	}
 	if h.Limit > 0 {
-		out.Usual, out.Deviation, out.Limit = &h.Usual, &h.Deviation, &h.Limit
+		out.Usual = &h.Usual
+		out.Deviation = &h.Deviation
+		out.Limit = &h.Limit
 	}
 	if h.By != "" {
 		out.Score = &h.Score

@@ -384,10 +384,16 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 	w.Move = v.moveOf(o.ID)
 	spec := v.SpecOf(o.ID)
 	if p := place.Of(v.Plan.Placements, o.ID); p != nil {
-		w.Class, w.Importance, w.CPUs = p.Class, p.Importance, p.VCPUs
-		w.Home, w.CPUSetPlanned, w.Idle = p.Home.String(), p.CPUs.String(), p.Idle.String()
+		w.Class = p.Class
+		w.Importance = p.Importance
+		w.CPUs = p.VCPUs
+		w.Home = p.Home.String()
+		w.CPUSetPlanned = p.CPUs.String()
+		w.Idle = p.Idle.String()
 		w.Caches = p.CachesOn(v.Snapshot.Host).String()
-		w.Pins, w.SMT, w.Near = p.Pins, spec.SMT, named(&spec)
+		w.Pins = p.Pins
+		w.SMT = spec.SMT
+		w.Near = named(&spec)
 		if g := v.Sharing.Of(o.ID); g != nil {
 			w.CPUSetPlanned = g.CPUs.String()
 		}

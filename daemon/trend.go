@@ -27,7 +27,11 @@ type Trend struct {
 }
 
 // The states of a plan.Move that matter here.
-const moveRunning, movePaused, moveDone = "running", "paused", "done"
+const (
+	moveRunning = "running"
+	movePaused  = "paused"
+	moveDone    = "done"
+)
 
 // Hear counts page moves that have ended.
 func (t *Trend) Hear(e *plan.Event) {
@@ -54,7 +58,9 @@ func (t *Trend) Look(v *control.View) *api.Trend {
 	local, slack := onlineLocality(v), leastSlack(v)
 	if t.now != nil && (gap < 0 || gap > api.TrendSpan) { // the clock was set, or nothing was seen for longer than the curve goes back
 		next := *t.now
-		next.From, next.Local, next.MovedAt = v.At, []*float64{local}, []time.Time{}
+		next.From = v.At
+		next.Local = []*float64{local}
+		next.MovedAt = []time.Time{}
 		next.Slack = withSlack(nil, 0, slack)
 		if next.Since.After(v.At) {
 			next.Since = v.At

@@ -30,8 +30,14 @@ func (d *Daemon) Trial(ctx context.Context, o api.TrialOrder) (api.Trial, error)
 func wireSwitchback(now *control.TrialNow) api.Trial {
 	out := api.Trial{Schema: "homenode-trial-arm/1", Settled: now.Settled, Pending: now.Pending}
 	if t := now.Trial; t != nil {
-		out.Name, out.Arm, out.Workloads, out.Block, out.Blocks = t.Name, t.Arm, t.Names, t.Block, t.Blocks
-		out.Began, out.Since, out.Until = t.Began, t.Since, t.Until
+		out.Name = t.Name
+		out.Arm = t.Arm
+		out.Workloads = t.Names
+		out.Block = t.Block
+		out.Blocks = t.Blocks
+		out.Began = t.Began
+		out.Since = t.Since
+		out.Until = t.Until
 		if t.Ending != nil {
 			out.Ending = t.Ending.String()
 		}

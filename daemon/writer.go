@@ -114,7 +114,10 @@ func (d *Daemon) write() {
 		saves = append(saves, &b.queue[i].Save)
 	}
 	batch := merged(saves)
-	b.writing, b.queue, b.unsaved, b.urgency = b.queue, nil, batch, 0
+	b.writing = b.queue
+	b.queue = nil
+	b.unsaved = batch
+	b.urgency = 0
 	b.events = b.saved
 	if n := len(batch.Events); n > 0 {
 		b.events = batch.Events[n-1].Seq

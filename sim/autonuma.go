@@ -19,7 +19,9 @@ const (
 	// the fastest and at the slowest (sysctl_numa_balancing_scan_period_min and _max);
 	// the period of one scan of 256 MB is that over the number of scans, at least
 	// scanFloor (task_scan_min: MAX_SCAN_WINDOW, 2560 MB/s).
-	scanMin, scanMax, scanFloor = 1.0, 60.0, 0.1
+	scanMin   = 1.0
+	scanMax   = 60.0
+	scanFloor = 0.1
 
 	// threshold is the tenths of faults that must be local or private for a task's
 	// scans to become rarer (NUMA_PERIOD_THRESHOLD of NUMA_PERIOD_SLOTS, 10).

@@ -142,7 +142,9 @@ func (m *machine) byNode(cpus topology.CPUSet) []int32 {
 // lost go elsewhere.
 func (m *machine) setCPUs(j *job, cpus topology.CPUSet, exclusive bool) {
 	m.own(j, -1)
-	j.cpus, j.may, j.exclusive = cpus, m.byNode(cpus), exclusive
+	j.cpus = cpus
+	j.may = m.byNode(cpus)
+	j.exclusive = exclusive
 	m.own(j, 1)
 	for i := range j.threads {
 		for range j.threads[i] {

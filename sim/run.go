@@ -456,7 +456,9 @@ func (t homes) saw(id workload.ID, start uint64, nodes topology.NodeSet, now tim
 		if !h.was.Empty() && now-h.since < returnTime && nodes.Minus(h.now).Intersects(h.was) {
 			score.Returned++
 		}
-		h.was, h.now, h.since = h.now, nodes, now
+		h.was = h.now
+		h.now = nodes
+		h.since = now
 	}
 	t[id] = h
 }

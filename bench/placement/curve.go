@@ -158,14 +158,18 @@ func halfFull(nodes, cpus int) (*place.Ledger, error) {
 
 // time is the median of a round of decisions, µs.
 func (p *point) time(l *place.Ledger) float64 {
-	const least, most, budget = 50, 4000, 300 * time.Millisecond
+	const (
+		least  = 50
+		most   = 4000
+		budget = 300 * time.Millisecond
+	)
 	next := func(i int) workload.Spec { return arrival("new", arrivals[i%len(arrivals)]) }
 	if p.Kind == "wide" {
 		next = func(int) workload.Spec { return arrival("new", p.CPUs/p.Nodes*3/2) }
 	}
 	var ns []float64
 	begin := time.Now()
-	for i := 0; i < least || i < most && time.Since(begin) < budget; i++ {
+	for i := 0; i < least || (i < most && time.Since(begin) < budget); i++ {
 		s := next(i)
 		start := time.Now()
 		l.Place(place.Request{Spec: s, Must: true})

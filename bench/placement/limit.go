@@ -61,7 +61,10 @@ func newProgram(c *replay.Case) *program {
 	for i := range c.Host.Nodes {
 		d.cpus += c.Host.Nodes[i].CPUs.Minus(c.Policy.Reserved).Len()
 	}
-	came, left, there, exposure := map[int]int{}, 0, 0, 0
+	came := map[int]int{}
+	left := 0
+	there := 0
+	exposure := 0
 	arrived := map[workload.ID]bool{}
 	for i := range c.Events {
 		switch e := &c.Events[i]; e.Op {
@@ -177,7 +180,10 @@ func (d *program) best(k, state, s int) float64 {
 
 // replay runs the trace under the policy, or admitting all that fits, memory too.
 func (d *program) replay(c *replay.Case, optimal bool) float64 {
-	at, k, sum, memory := 0, d.n, 0.0, topology.KiB(0)
+	at := 0
+	k := d.n
+	sum := 0.0
+	memory := topology.KiB(0)
 	for i := range c.Host.Nodes {
 		memory += c.Host.Nodes[i].Memory
 	}

@@ -47,7 +47,9 @@ var references = []reference{
 		var free topology.KiB
 		for set := uint(1); set < 1<<len(b.free); set++ {
 			var nodes []int
-			cpus, run, m := 0, 0, topology.KiB(0)
+			cpus := 0
+			run := 0
+			m := topology.KiB(0)
 			for i := range b.free {
 				if set>>i&1 == 1 {
 					nodes = append(nodes, i)
@@ -56,11 +58,13 @@ var references = []reference{
 					m += b.mem[i]
 				}
 			}
-			if cpus < vcpus || m < mem || best != nil && len(nodes) > len(best) {
+			if cpus < vcpus || m < mem || (best != nil && len(nodes) > len(best)) {
 				continue
 			}
-			if best == nil || len(nodes) < len(best) || run < running || run == running && m > free {
-				best, running, free = nodes, run, m
+			if best == nil || len(nodes) < len(best) || run < running || (run == running && m > free) {
+				best = nodes
+				running = run
+				free = m
 			}
 		}
 		return best

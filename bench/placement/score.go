@@ -192,7 +192,7 @@ func (m *meter) fits(vcpus int, mem topology.KiB) (onNode, onHost bool) {
 	}
 	cpus, all := 0, topology.KiB(0)
 	for i, f := range free {
-		onNode = onNode || f >= vcpus && m.free[i] >= mem
+		onNode = onNode || (f >= vcpus && m.free[i] >= mem)
 		cpus += f
 		all += m.free[i]
 	}
@@ -252,7 +252,9 @@ func (m *meter) score() Score {
 	s := m.s
 	slices.Sort(m.lats)
 	if n := len(m.lats); n > 0 {
-		s.P50, s.P99, s.Max = m.lats[n/2], m.lats[min(n-1, n*99/100)], m.lats[n-1]
+		s.P50 = m.lats[n/2]
+		s.P99 = m.lats[min(n-1, n*99/100)]
+		s.Max = m.lats[n-1]
 	}
 	s.AcceptedVCPU = m.took / max(1, m.offered)
 	s.Local = m.local / max(1, m.took)

@@ -60,7 +60,9 @@ func printTraces(w io.Writer, ours []Score, byCase map[string][]Score) {
 		fmt.Fprintf(w, "| %s | %.1f | %s | %.1f | %+.1f | %.1f | %.1f | %.1f | %s | %d | %.1f |\n", s.Case, 100*s.Utility, p.Peer, 100*p.Utility,
 			100*(s.Utility-p.Utility), 100*s.AcceptedVCPU, 100*s.Local, s.Shares, rival(s, byCase[s.Case]), s.RejectedRoom, s.P50)
 		if is(s, "churn_") {
-			u, b, n = u+s.Utility, b+p.Utility, n+1
+			u = u + s.Utility
+			b = b + p.Utility
+			n = n + 1
 			worst = min(worst, s.Utility-p.Utility)
 		}
 	}
@@ -80,7 +82,9 @@ func printMoves(w io.Writer, ours, moved []Score, limits []Limit) {
 	fmt.Fprintf(w, "\nWith moves:\n\n%s\n%s\n", head, rule)
 	var sum Score
 	var top Limit
-	before, n, bad := 0.0, 0, 0
+	before := 0.0
+	n := 0
+	bad := 0
 	for i, m := range moved {
 		for _, k := range m.Bad {
 			bad += k
@@ -94,13 +98,17 @@ func printMoves(w io.Writer, ours, moved []Score, limits []Limit) {
 		if limits != nil {
 			x := limits[n]
 			fmt.Fprintf(w, " %.1f | %.1f | %.1f |", 100*x.Greedy, 100*x.Optimal, 100*x.Mean)
-			top.Greedy, top.Optimal, top.Mean = top.Greedy+x.Greedy, top.Optimal+x.Optimal, top.Mean+x.Mean
+			top.Greedy = top.Greedy + x.Greedy
+			top.Optimal = top.Optimal + x.Optimal
+			top.Mean = top.Mean + x.Mean
 		}
 		fmt.Fprintln(w)
 		n++
 		before += ours[i].Utility
 		sum.Utility, sum.Lasting = sum.Utility+m.Utility, sum.Lasting+m.Lasting
-		sum.Moves, sum.MovedGiB, sum.N = sum.Moves+m.Moves, sum.MovedGiB+m.MovedGiB, sum.N+m.N
+		sum.Moves = sum.Moves + m.Moves
+		sum.MovedGiB = sum.MovedGiB + m.MovedGiB
+		sum.N = sum.N + m.N
 	}
 	if n == 0 {
 		return

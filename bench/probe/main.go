@@ -179,11 +179,13 @@ func compare(c contest, rows int, limit time.Duration, seed uint64) bool {
 			thrown++
 			continue
 		}
-		inGo, inC, ratios = append(inGo, x[0]), append(inC, x[1]), append(ratios, x[0]/x[1])
+		inGo = append(inGo, x[0])
+		inC = append(inC, x[1])
+		ratios = append(ratios, x[0]/x[1])
 	}
 	m, ci := measure.Median(ratios), measure.MedianInterval(ratios)
 	word := "holds"
-	missed := m > 1+c.target && float64(ci[0]) > 1+c.target || m < 1-c.target && float64(ci[1]) < 1-c.target
+	missed := (m > 1+c.target && float64(ci[0]) > 1+c.target) || (m < 1-c.target && float64(ci[1]) < 1-c.target)
 	switch {
 	case len(ratios) < measure.MinUseful:
 		word = "too busy"

@@ -101,7 +101,10 @@ func domainOf(in *instance, h home, emulate bool, kernel, initrd, init, console 
 		d.Type, d.CPU.Mode = "qemu", "maximum" // the host's own processor cannot be passed through
 	}
 	d.OS = bootOS{"hvm", kernel, initrd, "root=host rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=1048576 ro console=ttyS0 quiet panic=-1 noresume init=" + init}
-	d.Share.Type, d.Share.Access, d.Share.Source.Dir, d.Share.Target.Dir = "mount", "passthrough", "/", "host"
+	d.Share.Type = "mount"
+	d.Share.Access = "passthrough"
+	d.Share.Source.Dir = "/"
+	d.Share.Target.Dir = "host"
 	d.Serial.Type, d.Serial.Source.Path = "file", console
 	cpus := h.CPUs.Slice()
 	if len(cpus) > 0 {

@@ -130,7 +130,9 @@ func (l *lab) start(in *instance, h home) error {
 		return err
 	}
 	in.cmd = l.shell("")
-	in.cmd.Args, in.cmd.Stdout, in.cmd.Stderr = argv, file, file
+	in.cmd.Args = argv
+	in.cmd.Stdout = file
+	in.cmd.Stderr = file
 	if in.cmd.Path, err = exec.LookPath(argv[0]); err != nil {
 		return err
 	}

@@ -125,7 +125,7 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	}
 	f.Visit(func(f *flag.Flag) { o.settled = o.settled || f.Name == "settle" })
 	names := f.Args()
-	if slices.Contains(names, "all") || len(names) == 0 && (o.list || o.packages) {
+	if slices.Contains(names, "all") || (len(names) == 0 && (o.list || o.packages)) {
 		names = Names()
 	}
 	var all []*Experiment
@@ -307,7 +307,9 @@ func (e *Experiment) prepare(h *topology.Host, o *options) (l *lab, skipped map[
 	l.plan.Period, l.plan.Washout = e.Periods.Measure, e.Periods.Settle
 	l.plan.Blocks = cmp.Or(o.blocks, e.Periods.Blocks, trial.Least(metrics*(len(l.plan.Arms)-1)))
 	if o.smoke {
-		l.plan.Period, l.plan.Washout, l.plan.Blocks = time.Second, 0, cmp.Or(o.blocks, 1)
+		l.plan.Period = time.Second
+		l.plan.Washout = 0
+		l.plan.Blocks = cmp.Or(o.blocks, 1)
 	}
 	if o.measure != 0 {
 		l.plan.Period = o.measure

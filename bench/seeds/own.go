@@ -163,7 +163,9 @@ func transactions(out io.Writer, args []string) error {
 	for k := range n[0] {
 		all.Go(func() {
 			runtime.LockOSThread()
-			r, count, sum := rand.NewPCG(uint64(k), 27), int64(0), int64(0)
+			r := rand.NewPCG(uint64(k), 27)
+			count := int64(0)
+			sum := int64(0)
 			for ; count%64 != 0 || time.Now().Before(end); count++ {
 				for i := range 72 {
 					at := r.Uint64() % lines * kernel.Line

@@ -24,7 +24,9 @@ func whole(n int) constant.Value { return constant.MakeInt64(int64(n)) }
 
 // facts is what formulas may know of a machine.
 func facts(h *topology.Host) Sizes {
-	memory, least, nodes := topology.KiB(0), h.Allowed.Len(), 0
+	memory := topology.KiB(0)
+	least := h.Allowed.Len()
+	nodes := 0
 	for _, n := range h.Nodes {
 		memory += max(0, n.Memory)
 		if cpus := n.CPUs.Intersect(h.Allowed).Len(); cpus > 0 {
@@ -253,7 +255,9 @@ func (e *Experiment) fillAll(s Sizes) (path string, err error) {
 func (s Sizes) at(i, seconds int, dir, self, homenode string) Sizes {
 	out := maps.Clone(s)
 	out["i"], out["seconds"] = whole(i), whole(seconds)
-	out["dir"], out["self"], out["homenode"] = constant.MakeString(dir), constant.MakeString(self), constant.MakeString(homenode)
+	out["dir"] = constant.MakeString(dir)
+	out["self"] = constant.MakeString(self)
+	out["homenode"] = constant.MakeString(homenode)
 	return out
 }
 

@@ -194,7 +194,7 @@ func (g *cgroups) sweep() error {
 	})
 	var problems []error
 	for _, d := range slices.Backward(dirs) {
-		if d == g.top && g.scope || filepath.Base(d) == "harness" && g.scope {
+		if (d == g.top && g.scope) || (filepath.Base(d) == "harness" && g.scope) {
 			continue // this program is in it; systemd collects the scope
 		}
 		name, _ := filepath.Rel(g.top, d)

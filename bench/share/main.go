@@ -205,7 +205,9 @@ func experiment(ctx context.Context, o options) (err error) {
 			return err
 		}
 	}
-	d.Rate, d.Online, d.Batch = l.rate, *l.online, *l.batch
+	d.Rate = l.rate
+	d.Online = *l.online
+	d.Batch = *l.batch
 	fmt.Printf("%s on CPUs %s with %.0f requests a second from CPUs %s; batch work: %s\n", l.online.Name, l.experiment, l.rate, l.generator, l.batch.Name)
 	all := order(cases, o.runs, o.seed)
 	for i, id := range all {

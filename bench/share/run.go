@@ -123,7 +123,10 @@ func (l *lab) measure(ctx context.Context, id string) (s sample, err error) {
 		return s, err
 	}
 	after = l.count(w, d)
-	s.Latency, s.Late, s.Sent, s.Bad = out.Latency, out.Late, out.Sent, out.Bad
+	s.Latency = out.Latency
+	s.Late = out.Late
+	s.Sent = out.Sent
+	s.Bad = out.Bad
 	if s.took, err = hdrhistogram.Decode(s.Latency); err != nil {
 		return s, fmt.Errorf("latencies of the generator: %w", err)
 	}
@@ -299,7 +302,7 @@ func (l *lab) choose(ctx context.Context, wanted float64) error {
 		}
 		after := l.count(nil, nil)
 		busy := (after.online - before.online) / after.at.Sub(before.at).Seconds() / float64(l.experiment.Len())
-		if l.rate = rate; try == 3 || busy > wanted*0.9 && busy < wanted*1.1 {
+		if l.rate = rate; try == 3 || (busy > wanted*0.9 && busy < wanted*1.1) {
 			return nil
 		}
 		rate = min(200_000, max(50, rate*min(20, wanted/max(busy, 0.001))))
@@ -342,7 +345,7 @@ func (l *lab) startDaemon(ctx context.Context, kernel bool) (*daemon, error) {
 	var now sharing
 	ready := func() bool {
 		now, err = d.status()
-		return d.ended() || err == nil && now.On && len(now.Workloads) > 0 && (!kernel || now.Scheduler.Enabled)
+		return d.ended() || (err == nil && now.On && len(now.Workloads) > 0 && (!kernel || now.Scheduler.Enabled))
 	}
 	if err = wait(ctx, 500*time.Millisecond, patience, ready); err != nil && kernel && now.Scheduler.loading() {
 		err = wait(ctx, 500*time.Millisecond, 5*patience, ready)

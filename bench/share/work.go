@@ -142,7 +142,9 @@ func chooseBatch(kind, self string, cpus int, small bool) (*batch, error) {
 			size, preset = "160x90", "ultrafast"
 		}
 		// One encoder does not fill many CPUs. They are one tree of processes, as of one job.
-		b.Name, b.Unit, b.key = "ffmpeg", "frames", "frame="
+		b.Name = "ffmpeg"
+		b.Unit = "frames"
+		b.key = "frame="
 		b.argv = []string{self, "crowd", strconv.Itoa((cpus + 7) / 8), b.key, "ffmpeg", "-nostdin", "-loglevel", "error", "-progress", "pipe:1", "-stats_period", "0.2",
 			"-f", "lavfi", "-i", "testsrc2=size=" + size + ":rate=30", "-c:v", "libx264", "-preset", preset, "-threads", strconv.Itoa(min(cpus, 8) * 2), "-f", "null", "-"}
 	case is("stress-ng"):
@@ -150,7 +152,9 @@ func chooseBatch(kind, self string, cpus int, small bool) (*batch, error) {
 		b.Name, b.Unit = "stress-ng", "CPU seconds"
 		b.argv = []string{"stress-ng", "--cpu", n, "--cpu-method", "matrixprod", "--timeout", "0", "--quiet"}
 	case kind == "auto" || kind == "own":
-		b.Name, b.Unit, b.key = "own", "rounds", "rounds="
+		b.Name = "own"
+		b.Unit = "rounds"
+		b.key = "rounds="
 		b.argv = []string{self, "burn", n}
 	default:
 		return nil, cannot("%s is not installed", kind)

@@ -161,30 +161,7 @@ how much online work feels is not in these figures.
 		}
 		fmt.Fprintln(w)
 	}
-	for _, i := range []int{0, 7} {
-		c := &columns[i]
-		fmt.Fprintf(w, "\n## %s by scenario, %s: medians, and as many times that of homenode\n\n| scenario |", c.name, c.unit)
-		for _, p := range sharing.Policies {
-			fmt.Fprintf(w, " %s |", p)
-		}
-		fmt.Fprintf(w, "\n|---|%s\n", strings.Repeat("---|", len(sharing.Policies)))
-		for k := 0; k < len(cells); k += len(sharing.Policies) {
-			fmt.Fprintf(w, "| %s |", cells[k].scenario.Name)
-			own := 0.0
-			for j, x := range cells[k : k+len(sharing.Policies)] {
-				m := quantile(c.all([]*cell{x}, x.policy), 0.5)
-				if j == 0 {
-					own = m
-					fmt.Fprintf(w, " "+c.format+" |", m)
-				} else if own > 0 {
-					fmt.Fprintf(w, " "+c.format+" (× %.1f) |", m, m/own)
-				} else {
-					fmt.Fprintf(w, " "+c.format+" |", m)
-				}
-			}
-			fmt.Fprintln(w)
-		}
-	}
+	byScenario(w, cells)
 	bad := 0
 	fmt.Fprintf(w, "\n## Bounds\n\nEach run of homenode must be within %d points, cut nothing, turn %.1f times a minute at most, leave batch work %.0f %% of what is possible, and more: Broken in sim/sharing/judge.go.\n\n", sharing.MostErr, sharing.MostTurns, 100*sharing.LeastDone)
 	for _, x := range cells {
@@ -226,6 +203,34 @@ how much online work feels is not in these figures.
 		return fmt.Errorf("%d runs did not keep a bound", bad)
 	}
 	return nil
+}
+
+// byScenario writes two figures by scenario.
+func byScenario(w io.Writer, cells []*cell) {
+	for _, i := range []int{0, 7} {
+		c := &columns[i]
+		fmt.Fprintf(w, "\n## %s by scenario, %s: medians, and as many times that of homenode\n\n| scenario |", c.name, c.unit)
+		for _, p := range sharing.Policies {
+			fmt.Fprintf(w, " %s |", p)
+		}
+		fmt.Fprintf(w, "\n|---|%s\n", strings.Repeat("---|", len(sharing.Policies)))
+		for k := 0; k < len(cells); k += len(sharing.Policies) {
+			fmt.Fprintf(w, "| %s |", cells[k].scenario.Name)
+			own := 0.0
+			for j, x := range cells[k : k+len(sharing.Policies)] {
+				m := quantile(c.all([]*cell{x}, x.policy), 0.5)
+				if j == 0 {
+					own = m
+					fmt.Fprintf(w, " "+c.format+" |", m)
+				} else if own > 0 {
+					fmt.Fprintf(w, " "+c.format+" (× %.1f) |", m, m/own)
+				} else {
+					fmt.Fprintf(w, " "+c.format+" |", m)
+				}
+			}
+			fmt.Fprintln(w)
+		}
+	}
 }
 
 // raw writes every run.

@@ -90,7 +90,10 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 
 	options := optionsFor(c)
 	options.Metrics = metricsOf(&c)
-	options.Store, options.Self, options.Admitted, options.Odd = s, holdings, runsHere(c.StateDir).Admitted, odd
+	options.Store = s
+	options.Self = holdings
+	options.Admitted = runsHere(c.StateDir).Admitted
+	options.Odd = odd
 	proxmoxIn(&options, c)
 	incusIn(&options, c)
 	pods := containersIn(&options, c)
@@ -301,7 +304,7 @@ func optionsFor(c config.Config) daemon.Options {
 	observer := observe.New(root, observe.Options{
 		MinMemory: c.Manage.MinMemory.KiB(), MinCPU: c.Manage.MinCPU, SelfPID: os.Getpid(), Counters: true,
 		Named: func(cgroup, name string) bool {
-			return settings.Names(cgroup, name) || c.Proxmox.Manage != config.NoGuests && proxmox.IsScope(cgroup)
+			return settings.Names(cgroup, name) || (c.Proxmox.Manage != config.NoGuests && proxmox.IsScope(cgroup))
 		},
 		Container: containers.New(root, nil).Of, Host: kept.host, Free: kept.free,
 	})

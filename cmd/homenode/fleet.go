@@ -38,7 +38,9 @@ func remote(ctx context.Context, r cli.Remote) ([]byte, error) {
 	c := exec.CommandContext(ctx, "ssh", append(append(args, "--", r.To), r.Args...)...)
 	c.WaitDelay = time.Second // what ssh has started may hold its output open
 	out, errs := &bounded{most: mostAnswer}, &bounded{most: 64 << 10}
-	c.Stdin, c.Stdout, c.Stderr = strings.NewReader(r.Stdin), out, errs
+	c.Stdin = strings.NewReader(r.Stdin)
+	c.Stdout = out
+	c.Stderr = errs
 	err := c.Run()
 	if out.over {
 		return nil, errors.New("it answers more than any homenode would")

@@ -295,7 +295,12 @@ func (d *decider) fit(o *option) ([]plan.Placement, words.Reason) {
 		c := &o.changes[i]
 		old := c.w.placed
 		spec := c.w.Spec
-		spec.ID, spec.CPUs, spec.Memory, spec.Nodes, spec.MinNodes, spec.MaxNodes = c.w.id, old.VCPUs, old.Asked, c.to, c.to.Len(), c.to.Len()
+		spec.ID = c.w.id
+		spec.CPUs = old.VCPUs
+		spec.Memory = old.Asked
+		spec.Nodes = c.to
+		spec.MinNodes = c.to.Len()
+		spec.MaxNodes = c.to.Len()
 		// It is weighed by what others use, not by what they have booked.
 		r := d.ledger.Place(place.Request{Spec: spec, Memory: c.w.Observation.Memory, Must: true, Crowd: true})
 		if !r.Placed() || !r.Placement.Home.Equal(c.to) {

@@ -48,7 +48,11 @@ func Order(in Input, id workload.ID, nodes topology.NodeSet) (plan.Plan, plan.De
 	if !spec.Nodes.Empty() {
 		nodes = nodes.Intersect(spec.Nodes)
 	}
-	spec.ID, spec.CPUs, spec.Memory, spec.Nodes, spec.MaxNodes = id, old.VCPUs, old.Asked, nodes, nodes.Len()
+	spec.ID = id
+	spec.CPUs = old.VCPUs
+	spec.Memory = old.Asked
+	spec.Nodes = nodes
+	spec.MaxNodes = nodes.Len()
 	r := ledger.Place(place.Request{Spec: spec, Memory: s.Observation.Memory, Must: true})
 	if !r.Placed() || r.Decision.Outcome == plan.Kept {
 		return first, r.Decision

@@ -43,7 +43,9 @@ func (m *model) find(looks []Sample, settling []bool) *trouble {
 	n := len(m.rooms)
 	t := &trouble{cpu: make([]bool, n), traffic: make([]bool, n), short: make([]bool, n)}
 	for i := range n {
-		t.cpu[i], t.traffic[i], t.short[i] = !settling[i], !settling[i], !settling[i] && m.short(i, m.free[i]) > 0
+		t.cpu[i] = !settling[i]
+		t.traffic[i] = !settling[i]
+		t.short[i] = !settling[i] && m.short(i, m.free[i]) > 0
 	}
 	for k := range looks {
 		all, least := &m.wanted[k], math.Inf(1)

@@ -64,7 +64,7 @@ func (s *State) mustSee(r *Request) bool {
 	case r.Resume != nil:
 		return of(*r.Resume)
 	}
-	return r.Place != nil || r.Move != nil || r.Partition != nil || r.Trial != nil && !r.Trial.End
+	return r.Place != nil || r.Move != nil || r.Partition != nil || (r.Trial != nil && !r.Trial.End)
 }
 
 // answerWaiting answers what has waited for the first scan, whether that saw anything or not.

@@ -31,7 +31,9 @@ func (s *State) scan(in *Scan) {
 	}
 	s.Over(scanFailed)
 	s.Before = s.Snapshot
-	s.Seen, s.Began, s.Took = in.Number, in.Began, in.Took
+	s.Seen = in.Number
+	s.Began = in.Began
+	s.Took = in.Took
 	snap, begun := s.Merge(in.Snapshot, in.Claims)
 	var late []workload.ID // held, and found to have begun with what homenode had set
 	for _, c := range begun {
@@ -75,7 +77,9 @@ func (s *State) decide() {
 	out, violations := s.sound(s.input(s.Began))
 	out.Plan.Report.Decisions = s.Note(out.Plan.Report.Decisions)
 	out.Plan.Placements = homes.WithStartTimes(out.Plan.Placements, s.scanned())
-	s.Plan, s.Balancing, s.Halted = out.Plan, out.Report, words.Reason{}
+	s.Plan = out.Plan
+	s.Balancing = out.Report
+	s.Halted = words.Reason{}
 	s.NewPlan()
 	s.FindTargets()
 	if len(violations) == 0 {
@@ -139,7 +143,7 @@ func (s *State) begun(c *workload.Claim) (any bool) {
 			kind plan.SettingKind
 			set  string
 		}{{plan.CgroupCPUs, b.CPUs}, {plan.CgroupMems, b.Mems}} {
-			if e := s.Journal.Of(x.kind, b.Cgroup); x.set == "" || e != nil && (e.Object == "" || e.Object == b.Object) {
+			if e := s.Journal.Of(x.kind, b.Cgroup); x.set == "" || (e != nil && (e.Object == "" || e.Object == b.Object)) {
 				continue
 			} else if e != nil { // of an earlier one under the same path
 				s.Mark(e, plan.Gone)

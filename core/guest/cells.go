@@ -266,7 +266,9 @@ func (x *composition) parts(k int, node topology.NodeID) []workload.Spec {
 	if floating := cell.VCPUs.Len() - own; floating > 0 {
 		out = append(out, part("floating", workload.Shared, floating))
 	}
-	out[0].Memory, out[0].HugePage, out[0].Near = cell.Memory, cell.HugePage, preferred(x.spec.Near)
+	out[0].Memory = cell.Memory
+	out[0].HugePage = cell.HugePage
+	out[0].Near = preferred(x.spec.Near)
 	if k == 0 && x.emulator == Isolate {
 		e := part("emulator", workload.Dedicated, 1)
 		e.ID = EmulatorID(x.spec.Name)
@@ -464,7 +466,11 @@ func (c *Composed) Books(h *topology.Host, name string, importance int, vcpus []
 		}
 	}
 	if home.VCPUs == 0 {
-		home.Class, home.VCPUs, home.Pins, home.CPUs, home.Idle = workload.Dedicated, len(own), own, topology.CPUs(own...), idle
+		home.Class = workload.Dedicated
+		home.VCPUs = len(own)
+		home.Pins = own
+		home.CPUs = topology.CPUs(own...)
+		home.Idle = idle
 	} else if len(own) > 0 {
 		apart = append(apart, *OwnCPUs(h, PinnedID(name), importance, topology.CPUs(own...), idle))
 	}

@@ -136,7 +136,10 @@ func ParseNext(text string) (n Next, err error) {
 func (n *Next) Placement() plan.Placement {
 	p := plan.Placement{Class: workload.Shared, Importance: workload.DefaultImportance, CPUs: n.CPUs, Home: n.Nodes}
 	if len(n.Pins) > 0 {
-		p.Class, p.Pins, p.VCPUs, p.Bound = workload.Dedicated, slices.Clone(n.Pins), len(n.Pins), true
+		p.Class = workload.Dedicated
+		p.Pins = slices.Clone(n.Pins)
+		p.VCPUs = len(n.Pins)
+		p.Bound = true
 		for node := range n.Nodes.All() { // how much on each is not told
 			p.Memory = append(p.Memory, workload.NodeMemory{Node: node, KiB: 1})
 		}

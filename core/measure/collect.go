@@ -102,7 +102,10 @@ const TargetBusy = 0.05
 // row's ratios refer to, -1 for none.
 func NewLatency(from string, rows, cols []int, results map[Cell]*CellResult, local func(row int) int, flag func(row, col int) string) *Latency {
 	l := &Latency{Unit: "ns", From: from, Rows: rows, Cols: cols, Adjacent: Unknown, Prefetchers: Unknown}
-	l.Median, l.Best, l.Sigma, l.Ratio = NewTable(len(rows), len(cols)), NewTable(len(rows), len(cols)), NewTable(len(rows), len(cols)), NewTable(len(rows), len(cols))
+	l.Median = NewTable(len(rows), len(cols))
+	l.Best = NewTable(len(rows), len(cols))
+	l.Sigma = NewTable(len(rows), len(cols))
+	l.Ratio = NewTable(len(rows), len(cols))
 	for i := range rows {
 		l.CI95 = append(l.CI95, make([]Interval, len(cols)))
 		l.RatioCI = append(l.RatioCI, make([]Interval, len(cols)))
@@ -125,7 +128,10 @@ func NewLatency(from string, rows, cols []int, results map[Cell]*CellResult, loc
 				continue
 			}
 			s := Summarize(res.Accepted, res.Rejected)
-			l.Median[i][j], l.Best[i][j], l.Sigma[i][j], l.CI95[i][j] = s.Median, s.Best, s.Sigma, s.CI
+			l.Median[i][j] = s.Median
+			l.Best[i][j] = s.Best
+			l.Sigma[i][j] = s.Sigma
+			l.CI95[i][j] = s.CI
 			if flag != nil {
 				l.Flags[i][j] = flag(i, j)
 			}

@@ -115,7 +115,9 @@ func FinishLoaded(l *Loaded) {
 		}
 		return Unknown
 	}
-	l.At50, l.At75, l.At90 = at(0.5), at(0.75), at(0.9)
+	l.At50 = at(0.5)
+	l.At75 = at(0.75)
+	l.At90 = at(0.9)
 	// The knee is where the curve is farthest below the line from idle to peak.
 	best := 0.0
 	for _, p := range points {

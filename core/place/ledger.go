@@ -528,7 +528,9 @@ func (l *Ledger) settle() {
 		for _, m := range h.memory {
 			b.KiB += m
 		}
-		bookings, want, whose = append(bookings, b), append(want, h.memory), append(whose, i)
+		bookings = append(bookings, b)
+		want = append(want, h.memory)
+		whose = append(whose, i)
 	}
 	spread, full := plan.Settle(caps, bookings, want)
 	if full != nil {

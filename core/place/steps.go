@@ -75,7 +75,10 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 			out = append(out, widen)
 		}
 		pages := m
-		pages.Kind, pages.From, pages.Target.Kind, pages.Optional = plan.MovePages, "", workload.InProcess, true
+		pages.Kind = plan.MovePages
+		pages.From = ""
+		pages.Target.Kind = workload.InProcess
+		pages.Optional = true
 		return append(out, pages, m)
 	}
 	if float64(off) > max(offHomeShare*float64(total), float64(offHomeLeast)) {

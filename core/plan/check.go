@@ -340,7 +340,9 @@ func (c *checker) settles(ps []Placement, size topology.KiB, caps []topology.KiB
 			}
 		}
 		b.KiB = total
-		bookings, want, owners = append(bookings, b), append(want, w), append(owners, p.Workload)
+		bookings = append(bookings, b)
+		want = append(want, w)
+		owners = append(owners, p.Workload)
 	}
 	_, full := Settle(caps, bookings, want)
 	if full == nil {

@@ -304,7 +304,11 @@ func (e *Entry) Renew(w workload.ID, value string) {
 		e.Past = append(past, e.New)
 		e.Past = e.Past[max(0, len(e.Past)-maxPast):]
 	}
-	if e.Workload, e.New, e.State, e.Of = w, value, Intended, 0; e.New == e.Old && len(e.Past) == 0 {
+	e.Workload = w
+	e.New = value
+	e.State = Intended
+	e.Of = 0
+	if e.New == e.Old && len(e.Past) == 0 {
 		e.Past = []string{e.Old} // else it reads as MadeAnew
 	}
 }

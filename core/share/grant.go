@@ -110,7 +110,9 @@ func (out *Outcome) grant(in *Input, s *State) {
 			}
 		}
 		if k := slices.IndexFunc(s.Frozen, func(f Frozen) bool { return f.Workload == w.ID }); k >= 0 {
-			g.Frozen, g.For, g.Since = true, s.Frozen[k].For, s.Frozen[k].Since
+			g.Frozen = true
+			g.For = s.Frozen[k].For
+			g.Since = s.Frozen[k].Since
 			g.Why = words.Because(words.ShareFreeze, string(g.For))
 		} else if a := s.Asking.Of(w.ID); a != nil {
 			g.For, g.Asked = a.For, a.Since

@@ -284,7 +284,10 @@ func (s *Interference) suspect(was *Interference, w *Watch, took time.Duration, 
 		out = was.Suspects[k]
 	}
 	use := used(out.CPUTime, w.CPUTime, took, whole)
-	out.Importance, out.Batch, out.CPUTime, out.Use = w.Importance, w.Batch, w.CPUTime, push(out.Use, use, correlated)
+	out.Importance = w.Importance
+	out.Batch = w.Batch
+	out.CPUTime = w.CPUTime
+	out.Use = push(out.Use, use, correlated)
 	return &out
 }
 

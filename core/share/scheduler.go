@@ -357,7 +357,9 @@ func (s *SchedulerState) ended(at time.Time, end *SchedulerEnd) {
 func (s SchedulerState) Took(at time.Time, do SchedulerDo, in SchedulerInput) SchedulerState {
 	s = s.after(at)
 	from := s.Runs
-	s.Runs, s.Since, s.Loads = do.Version, at, append(s.Loads, at)
+	s.Runs = do.Version
+	s.Since = at
+	s.Loads = append(s.Loads, at)
 	switch {
 	case s.Trial != nil && do.Version == s.Trial.From: // it is back
 		s.Trial.Ended = at

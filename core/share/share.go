@@ -318,11 +318,15 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 		return b
 	case len(n.Cores) == 0:
 		m.CPUs, m.Level = 1, 0
-		b.CPUs, b.Given, b.Why = m.CPUs, m.Given, words.Reasons(words.Because(words.ShareNoCore))
+		b.CPUs = m.CPUs
+		b.Given = m.Given
+		b.Why = words.Reasons(words.Because(words.ShareNoCore))
 		return b
 	case !n.Known:
 		m.CPUs = min(m.CPUs, float64(m.Given.Len()))
-		b.CPUs, b.Given, b.Why = m.CPUs, m.Given, words.Reasons(words.Because(words.ShareUnknown))
+		b.CPUs = m.CPUs
+		b.Given = m.Given
+		b.Why = words.Reasons(words.Because(words.ShareUnknown))
 		return b
 	}
 	pool := float64(b.Pool)
@@ -420,7 +424,10 @@ func (m *NodeState) remember(now Sample) {
 	k := len(m.Seen)
 	switch {
 	case k > 0 && now.At.Before(m.Seen[k-1].At): // the clock was set back: all begins anew
-		m.Seen, m.Shrank, m.Turned, m.Rested = nil, now.At, now.At, now.At.Add(between)
+		m.Seen = nil
+		m.Shrank = now.At
+		m.Turned = now.At
+		m.Rested = now.At.Add(between)
 	case k > 1 && now.At.Sub(m.Seen[k-2].At) < time.Second:
 		last := &m.Seen[k-1]
 		last.At = now.At

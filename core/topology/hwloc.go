@@ -269,7 +269,9 @@ func (x *hwlocReader) object(a attributes) (*hwlocObject, error) {
 			return o, err
 		}
 		bytes, err := a.number("cache_size", 1<<62, 0)
-		o.level, o.size, o.cache = int(level), KiB(bytes>>10), a.get("cache_type")
+		o.level = int(level)
+		o.size = KiB(bytes >> 10)
+		o.cache = a.get("cache_type")
 		return o, err
 	}
 	return o, nil
@@ -513,7 +515,9 @@ func (x *hwlocReader) setDevices(h *Host) {
 			found = []Device{{Name: o.pci, Kind: kind}}
 		}
 		for _, d := range found {
-			d.PCI, d.Root, d.Node = o.pci, o.root, oneNodeNear(h, o.cpus)
+			d.PCI = o.pci
+			d.Root = o.root
+			d.Node = oneNodeNear(h, o.cpus)
 			if !slices.Contains(h.Devices, d) {
 				h.Devices = append(h.Devices, d)
 			}

@@ -142,13 +142,17 @@ func Of(m *Metric, periods []Period, c Comparison, seed uint64) Effect {
 		return e
 	}
 	change := mean(used.d)
-	e.Change, e.Low, e.High = back(change), back(change), back(change)
+	e.Change = back(change)
+	e.Low = back(change)
+	e.High = back(change)
 	if len(used.d) < Least(1) {
 		return e
 	}
 	e.Enough = true
 	low, high, chance := interval(used.d, seed)
-	e.Low, e.High, e.Chance = back(low), back(high), chance
+	e.Low = back(low)
+	e.High = back(high)
+	e.Chance = chance
 	e.Excludes = e.Low > 0 || e.High < 0
 	e.judge(m.Lower, chance <= Level)
 	return e

@@ -108,7 +108,7 @@ func addRow(all []bottled, row []string) ([]bottled, error) {
 	var a access
 	_, err := fmt.Sscan(strings.Join([]string{row[1], row[4], row[5], row[6], row[7], row[8], row[9], row[10], row[11], row[12]}, " "),
 		&b.seed, &b.threads, &b.least, &p.cpu, &p.mem, &a.loads, &a.stores, &a.misses, &a.near, &a.far)
-	if err != nil || row[3] != "true" && row[3] != "false" {
+	if err != nil || (row[3] != "true" && row[3] != "false") {
 		return nil, fmt.Errorf("%q: want %s", row, strings.Join(bottleColumns, ","))
 	}
 	if len(all) > 0 {

@@ -90,7 +90,9 @@ func (g *guest) run(ctx context.Context, show bool) error {
 
 func (g *guest) newTally() *tally {
 	t := newTally(g.shape, g.tests)
-	t.dir, t.kernel, t.qemu = g.dir, g.tools.kernel, g.tools.qemu
+	t.dir = g.dir
+	t.kernel = g.tools.kernel
+	t.qemu = g.tools.qemu
 	return t
 }
 
@@ -104,7 +106,7 @@ const tries = 3
 // the guest's first process runs, any oops is not of a program's making. Nor is it
 // when the first process, which does nothing but wait, is not heard any more.
 func (g *guest) emulatorsFault(why string) bool {
-	return strings.Contains(why, "Oops: int3") || g.crash != "" && !g.up || strings.HasPrefix(why, errStill.Error())
+	return strings.Contains(why, "Oops: int3") || (g.crash != "" && !g.up) || strings.HasPrefix(why, errStill.Error())
 }
 
 func names(tests []suite.Test) []string {

@@ -42,7 +42,10 @@ func parseLineRow(text string) (x lineRow, err error) {
 	if _, err := fmt.Sscan(f[0], &x.tag, &x.slot, &x.threads, &x.ran, &x.waited, &x.overfull); err != nil {
 		return x, err
 	}
-	x.scene, x.arm, x.kind, x.name = f[1], f[2], f[3], f[4]
+	x.scene = f[1]
+	x.arm = f[2]
+	x.kind = f[3]
+	x.name = f[4]
 	return x, nil
 }
 
@@ -51,7 +54,9 @@ func judgeLines(t *tally, c counts) (string, error) {
 	for i := range t.lines {
 		x := &t.lines[i]
 		a := c.of(uint32(x.tag), x.slot, everything)
-		x.seed, x.accesses, x.taken = t.shape.Seed, a.loads+a.stores, a.near+a.far
+		x.seed = t.shape.Seed
+		x.accesses = a.loads + a.stores
+		x.taken = a.near + a.far
 		if x.accesses == 0 {
 			return "", fmt.Errorf("%s, %s: no access was counted", x.arm, x.name)
 		}

@@ -164,7 +164,9 @@ func (w work) share() []work {
 		parts[least].tests = append(parts[least].tests, t)
 	}
 	for i := range parts {
-		parts[i].name, parts[i].shape, parts[i].tests = fmt.Sprintf("%s-%d", w.name, i+1), w.shape, nil
+		parts[i].name = fmt.Sprintf("%s-%d", w.name, i+1)
+		parts[i].shape = w.shape
+		parts[i].tests = nil
 	}
 	for _, t := range w.tests {
 		p := &parts[guest[cmp.Or(t.After, t.Name)]]
@@ -175,7 +177,7 @@ func (w work) share() []work {
 
 // seeded is the work with each of the seeds, spread over its guests.
 func (w work) seeded(seeds []int) []work {
-	if !w.shape.Virtual && w.shape.Cache.KiB == 0 || len(seeds) == 0 {
+	if (!w.shape.Virtual && w.shape.Cache.KiB == 0) || len(seeds) == 0 {
 		return w.share()
 	}
 	var all []work
@@ -313,7 +315,7 @@ func inLanes(ctx context.Context, lanes int, jobs []work, one func(context.Conte
 func choose(o options) []work {
 	var jobs []work
 	for _, s := range suite.Shapes {
-		if o.shape != "" && o.shape != s.Name || s.Slow && o.shape == "" && !o.all {
+		if (o.shape != "" && o.shape != s.Name) || (s.Slow && o.shape == "" && !o.all) {
 			continue
 		}
 		all := suite.ForShape(s.Name)
@@ -332,7 +334,7 @@ func choose(o options) []work {
 		}
 		j := work{name: s.Name, shape: s}
 		for _, t := range all {
-			if wanted[t.Name] || t.OnHost && wanted[t.After] {
+			if wanted[t.Name] || (t.OnHost && wanted[t.After]) {
 				j.tests = append(j.tests, t)
 			}
 		}

@@ -96,7 +96,7 @@ func (r *report) merge(second *report) {
 		r.counted(t.shape, t)
 	}
 	for _, f := range r.failures {
-		again := slices.ContainsFunc(second.failures, func(x testOf) bool { return x == f || f.test == "guest" && x.guest == f.guest })
+		again := slices.ContainsFunc(second.failures, func(x testOf) bool { return x == f || (f.test == "guest" && x.guest == f.guest) })
 		if slices.Contains(second.ok, f) && !again {
 			r.failed--
 			r.passed++

@@ -139,7 +139,9 @@ func drives(root, disk string, keep bool) []string {
 func (g *guest) key(init string) (string, error) {
 	h := sha256.New()
 	machine := g.shape
-	machine.Name, machine.Slow, machine.Count = "", false, false // say nothing of it
+	machine.Name = ""
+	machine.Slow = false
+	machine.Count = false // say nothing of it
 	fmt.Fprintf(h, "%+v %s %s %s\n", machine, g.tools.qemu, g.tools.kernel, g.tools.accel)
 	for _, name := range []string{init, filepath.Join(g.tools.disks[g.shape.Disk], "SHA256SUMS")} {
 		f, err := os.Open(name)
@@ -226,7 +228,9 @@ func (g *guest) save(ctx context.Context, args []string, folder string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	rootDisk, noDisk, socket := filepath.Join(dir, "root.img"), filepath.Join(dir, "none.img"), filepath.Join(dir, "qmp")
+	rootDisk := filepath.Join(dir, "root.img")
+	noDisk := filepath.Join(dir, "none.img")
+	socket := filepath.Join(dir, "qmp")
 	if b, err := exec.CommandContext(ctx, "cp", "--sparse=always", filepath.Join(g.tools.disks[g.shape.Disk], "root.img"), rootDisk).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy disk: %w: %s", err, b)
 	}

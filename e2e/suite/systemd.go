@@ -25,7 +25,10 @@ func init() {
 	// What bench/share runs.
 	bench := systemd
 	bench.Name, bench.Disk = "bench", "bench"
-	bench.Nodes, bench.CPUsPerNode, bench.NodeMiB, bench.Distance = 2, 2, 1024, [][]int{{10, 21}, {21, 10}}
+	bench.Nodes = 2
+	bench.CPUsPerNode = 2
+	bench.NodeMiB = 1024
+	bench.Distance = [][]int{{10, 21}, {21, 10}}
 	bench.Virtual, bench.Instruction = true, 4 // its runs are short, however busy the machine is
 	Shapes = append(Shapes, systemd, docker, bench)
 	Tests = append(Tests, Test{Name: "systemd.bench", Shapes: []string{"bench"}, Limit: 20 * time.Minute, Homenode: true, Bench: true})

@@ -18,7 +18,9 @@ func init() {
 		},
 	})
 	counted := Shapes[len(Shapes)-1]
-	counted.Name, counted.Count, counted.Slow = "virt-count", true, true
+	counted.Name = "virt-count"
+	counted.Count = true
+	counted.Slow = true
 	Shapes = append(Shapes, counted)
 	Tests = append(Tests, Test{Name: "libvirt.cells", Shapes: []string{"virt-count"}, Limit: 15 * time.Minute, Slow: true, Homenode: true},
 		Test{Name: "libvirt.local", Shapes: []string{"virt-count"}, OnHost: true, After: "libvirt.cells", Slow: true, Homenode: true})

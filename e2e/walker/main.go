@@ -78,7 +78,8 @@ func run(o options, in io.Reader, out io.Writer) error {
 	lines := bufio.NewScanner(in)
 	if o.wait {
 		fmt.Fprintln(out, "waiting")
-		if lines.Scan(); lines.Text() != "fill" {
+		lines.Scan()
+		if lines.Text() != "fill" {
 			return fmt.Errorf("command %q: want \"fill\"", lines.Text())
 		}
 	}

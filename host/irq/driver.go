@@ -70,7 +70,9 @@ func parse(kind plan.SettingKind, path string) (setting, error) {
 	if m == nil || m[4] != way || m[2] == "." || m[2] == ".." {
 		return s, fmt.Errorf("%q is not the path of a setting of kind %q", path, kind)
 	}
-	s.pci, s.dev, s.file = m[1], m[2], "sys/class/net/"+m[2]+"/queues/"+m[3]+"/"+string(kind)
+	s.pci = m[1]
+	s.dev = m[2]
+	s.file = "sys/class/net/" + m[2] + "/queues/" + m[3] + "/" + string(kind)
 	return s, nil
 }
 

@@ -299,7 +299,9 @@ func once(claims []workload.Claim) {
 
 // only is a placement of dedicated work without the CPUs that are not among these.
 func only(p plan.Placement, cpus topology.CPUSet) plan.Placement {
-	p.CPUs, p.Pins, p.VCPUs = cpus, cpus.Slice(), cpus.Len()
+	p.CPUs = cpus
+	p.Pins = cpus.Slice()
+	p.VCPUs = cpus.Len()
 	return p
 }
 

@@ -72,7 +72,10 @@ func (w *Watch) limited(ctx context.Context, name string) (*limited, error) {
 	if err != nil {
 		return nil, fmt.Errorf("guest %q: %w", name, err)
 	}
-	l.uuid, l.run, l.nics, l.disks = d.UUID(), d.Run(), d.NICs(), d.Disks()
+	l.uuid = d.UUID()
+	l.run = d.Run()
+	l.nics = d.NICs()
+	l.disks = d.Disks()
 	return l, nil
 }
 

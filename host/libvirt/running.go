@@ -167,7 +167,10 @@ func (t *target) intend(ctx context.Context, cpus, nodes string) error {
 // arrived lets the mark tell where the guest is now.
 func (t *target) arrived(ctx context.Context, cpus topology.CPUSet, nodes topology.NodeSet) error {
 	return t.remark(ctx, func(m *domain.Mark) error {
-		m.CPUs, m.Nodes, m.ToCPUs, m.ToNodes = cpus.String(), nodes.String(), "", ""
+		m.CPUs = cpus.String()
+		m.Nodes = nodes.String()
+		m.ToCPUs = ""
+		m.ToNodes = ""
 		return nil
 	})
 }

@@ -172,7 +172,9 @@ func (w *Watch) connect(ctx context.Context) (*Client, error) {
 		return nil, err
 	}
 	w.mu.Lock()
-	w.client, w.owner, w.lost = c, owner, w.o.Now()
+	w.client = c
+	w.owner = owner
+	w.lost = w.o.Now()
 	w.mu.Unlock()
 	go w.listen(c, signals)
 	return c, nil
@@ -187,7 +189,10 @@ func (w *Watch) listen(c *Client, signals <-chan *dbus.Signal) {
 	}
 	w.mu.Lock()
 	if w.client == c {
-		w.client, w.lost, w.retry, w.fails = nil, w.o.Now(), time.Time{}, 0
+		w.client = nil
+		w.lost = w.o.Now()
+		w.retry = time.Time{}
+		w.fails = 0
 	}
 	w.mu.Unlock()
 	w.notify()

@@ -93,7 +93,9 @@ type wanted struct {
 func (o *Options) spec(g *group) (w wanted) {
 	w.Spec = workload.Spec{ID: g.id, Name: g.name(), Class: workload.Shared, Importance: workload.DefaultImportance}
 	has := g.resources()
-	w.CPUs, w.Memory, w.HugePage = has.cpus(), has.kib(), has.huge
+	w.CPUs = has.cpus()
+	w.Memory = has.kib()
+	w.HugePage = has.huge
 	backing := workload.Backing{Guaranteed: g.pod.guaranteed(&has), CPUs: has.whole(), Limit: w.Memory}
 	if has.shares <= noShares && w.CPUs > 0 { // a limit that no request stands behind
 		w.asked.CPUs = workload.Own

@@ -233,7 +233,10 @@ func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, con
 			}
 		}
 	}
-	if p.pods, p.last, p.synced = pods, nil, true; p.first != nil && !p.told {
+	p.pods = pods
+	p.last = nil
+	p.synced = true
+	if p.first != nil && !p.told {
 		close(p.first)
 		p.told = true
 	}
@@ -415,7 +418,9 @@ func (p *Plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.
 		return nil, nil, nil
 	}
 	p.mu.Lock()
-	one.given, one.mark, one.told = set, marked, sets{set.cpus, cmp.Or(set.mems, one.told.mems)}
+	one.given = set
+	one.mark = marked
+	one.told = sets{set.cpus, cmp.Or(set.mems, one.told.mems)}
 	if want.inTurn && set.mems == "" {
 		one.turn = p.turn(one, home)
 	}
@@ -609,10 +614,16 @@ func (c *container) resize(r *api.LinuxResources) {
 		c.has.memory = now.memory
 	}
 	if cpus := r.GetCpu().GetCpus(); cpus != "" && cpus != c.told.cpus {
-		c.cpus, c.told.cpus, c.given.cpus, c.owed = cpus, cpus, "", false
+		c.cpus = cpus
+		c.told.cpus = cpus
+		c.given.cpus = ""
+		c.owed = false
 	}
 	if mems := r.GetCpu().GetMems(); mems != "" && mems != c.told.mems {
-		c.mems, c.told.mems, c.given.mems, c.owed = mems, mems, "", false
+		c.mems = mems
+		c.told.mems = mems
+		c.given.mems = ""
+		c.owed = false
 	}
 }
 

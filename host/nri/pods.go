@@ -66,7 +66,9 @@ const noShares = 2
 
 func resourcesOf(r *api.LinuxResources) (out resources) {
 	if c := r.GetCpu(); c != nil {
-		out.shares, out.quota, out.period = c.GetShares().GetValue(), c.GetQuota().GetValue(), int64(min(c.GetPeriod().GetValue(), 1<<40))
+		out.shares = c.GetShares().GetValue()
+		out.quota = c.GetQuota().GetValue()
+		out.period = int64(min(c.GetPeriod().GetValue(), 1<<40))
 	}
 	out.memory = max(0, r.GetMemory().GetLimit().GetValue())
 	for _, h := range r.GetHugepageLimits() {

@@ -46,7 +46,10 @@ func parseThrottled(b []byte) (periods, throttled uint64) {
 // (PSI), and in what share of its periods its own cpu.max held it back. What that holds back
 // waits for nobody else: then it is 0. Of whom nobody watches nothing is read.
 func (o *Observer) waited(l *leaf, stat []byte) {
-	if l.waited, l.waitedFrom, l.throttledShare = 0, "", 0; !o.signals.waits(workload.ID(l.path)) {
+	l.waited = 0
+	l.waitedFrom = ""
+	l.throttledShare = 0
+	if !o.signals.waits(workload.ID(l.path)) {
 		return
 	}
 	periods, throttled := parseThrottled(stat)

@@ -292,7 +292,9 @@ func (g *grouped) accesses(now time.Time) workload.Accesses {
 // forget drops the figures: memory or CPUs are others now. What was read in the look at
 // now is taken to be from after the change.
 func (g *grouped) forget(now time.Time) {
-	g.known, g.settledAt, g.overChange = false, time.Time{}, !g.at.Equal(now)
+	g.known = false
+	g.settledAt = time.Time{}
+	g.overChange = !g.at.Equal(now)
 }
 
 // accesses is the better of what was counted by group and by the workload's other sources.

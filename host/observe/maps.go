@@ -293,7 +293,9 @@ func (o *Observer) refused(p *process, err error) {
 	var lost *proc.LostError
 	switch {
 	case errors.As(err, &lost):
-		p.unasked, p.unaskedOf, p.unaskedUntil = true, lost.Owner, o.now.Add(unaskedFor)
+		p.unasked = true
+		p.unaskedOf = lost.Owner
+		p.unaskedUntil = o.now.Add(unaskedFor)
 	case errors.Is(err, proc.ErrBusy):
 		o.maps.refused++
 	}

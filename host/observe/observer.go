@@ -249,7 +249,9 @@ const afterEnd = 50 * time.Millisecond
 
 // scan is a look. It belongs to who has the turn.
 func (o *Observer) scan(ctx context.Context, with control.Attention) (workload.Snapshot, error) {
-	o.last, o.now, o.with = o.now, o.opts.Now(), with
+	o.last = o.now
+	o.now = o.opts.Now()
+	o.with = with
 	o.look++
 	clear(o.registered)
 	for _, p := range with.Registered {
@@ -301,7 +303,9 @@ func (o *Observer) scan(ctx context.Context, with control.Attention) (workload.S
 		held.addAll(holds)
 	}
 	snap.Unmanaged = o.unmanaged(held)
-	snap.Nodes, snap.Pressure, snap.Sources = o.nodeUse(), o.pressure(), o.sources()
+	snap.Nodes = o.nodeUse()
+	snap.Pressure = o.pressure()
+	snap.Sources = o.sources()
 	snap.Signals = o.signalsHere()
 	snap.Shrunk = o.shrunk()
 	snap.Problems = append(o.problems.list(), o.tellUnread(reported)...)

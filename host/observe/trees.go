@@ -90,7 +90,9 @@ func (o *Observer) addSmaller(l *leaf, root *process, has amount) {
 		if root.id == "" {
 			root.id = processID(root)
 		}
-		x.ID, x.Kind, x.Name = root.id, workload.InProcess, words.Printable(root.comm)
+		x.ID = root.id
+		x.Kind = workload.InProcess
+		x.Name = words.Printable(root.comm)
 	} else {
 		x.Name = o.calledOf(l)
 	}

@@ -262,7 +262,9 @@ func (s *session) streamCell(b *measure.Bandwidth, stream kernel.Stream, i, j in
 		m := measure.Median(res.Accepted)
 		all = append(all, tried{len(cpus), m})
 		if !b.Median[i][j].Known() || m > float64(b.Median[i][j]) {
-			b.Median[i][j], b.CI95[i][j], b.Threads[i][j] = measure.Value(m), measure.MedianInterval(res.Accepted), len(cpus)
+			b.Median[i][j] = measure.Value(m)
+			b.CI95[i][j] = measure.MedianInterval(res.Accepted)
+			b.Threads[i][j] = len(cpus)
 			b.Traffic[i][j] = measure.Value(m * float64(stream.Traffic()) / float64(stream.Program()))
 		}
 	}

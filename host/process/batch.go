@@ -225,7 +225,7 @@ func (j *job) place(ctx context.Context, t *target, r *memRange, units []unit) e
 		for _, u := range units {
 			b := j.bytes(r, u)
 			// A batch is not cut at every hole in a sparse range.
-			near := len(batch) > 0 || u.addr >= j.run.end && u.addr-j.run.end <= hugePage
+			near := len(batch) > 0 || (u.addr >= j.run.end && u.addr-j.run.end <= hugePage)
 			next := j.shares.next(node, near, b)
 			if len(batch) > 0 && (next != node || bytes+b > most) {
 				break
@@ -327,9 +327,13 @@ func (j *job) move(ctx context.Context, t *target, r *memRange, pending []unit, 
 		if err := j.proc.check(t.Process); err != nil {
 			return nil, err
 		}
-		heads, nodes, status := make([]uintptr, len(pending)), make([]int32, len(pending)), make([]int32, len(pending))
+		heads := make([]uintptr, len(pending))
+		nodes := make([]int32, len(pending))
+		status := make([]int32, len(pending))
 		for i, u := range pending {
-			heads[i], nodes[i], status[i] = u.addr, int32(node), unwritten
+			heads[i] = u.addr
+			nodes[i] = int32(node)
+			status[i] = unwritten
 		}
 		callErr := j.ask(t.Process, j.wait, func() error { return j.kernel.MovePages(t.PID, heads, nodes, status, all) })
 		if errors.Is(callErr, plan.ErrNoAnswer) {
@@ -364,7 +368,8 @@ func (j *job) move(ctx context.Context, t *target, r *memRange, pending []unit, 
 		if len(pending) == 0 || after.progress {
 			continue
 		}
-		if idle++; idle == busyPasses {
+		idle++
+		if idle == busyPasses {
 			before := j.record.Refused
 			j.refuse(r, pending, j.whyBusy(t, r))
 			j.busy[t.PID] += j.record.Refused - before
@@ -425,7 +430,7 @@ func (j *job) settle(t *target, r *memRange, pending []unit, status []int32) (s 
 		j.record.Moved += int64(home) * single
 		s.moved = s.moved || home > 0
 		errno := unix.Errno(-status[i])
-		if len(stay) == 0 || u.pages > 1 && errno != unix.ENOMEM {
+		if len(stay) == 0 || (u.pages > 1 && errno != unix.ENOMEM) {
 			// What looked like a huge page and did not move as one goes page by page:
 			// it may be none, and only its first page may have been the hindrance.
 			s.rest = append(s.rest, stay...)

@@ -86,7 +86,7 @@ func (c *change) thread(p workload.Process, tid int, wants func(tid int, has top
 	}
 	want := wants(tid, has)
 	_, done := c.old[tid]
-	if c.holds(has, want) || done && c.cut && has.SubsetOf(want) {
+	if c.holds(has, want) || (done && c.cut && has.SubsetOf(want)) {
 		return false, nil
 	}
 	if err := c.proc.check(p); err != nil {
@@ -117,7 +117,7 @@ func (c *change) thread(p workload.Process, tid int, wants func(tid int, has top
 			c.gave[tid] = has
 		}
 	}
-	if err == nil && (c.holds(has, want) || c.cut && has.SubsetOf(want)) {
+	if err == nil && (c.holds(has, want) || (c.cut && has.SubsetOf(want))) {
 		return true, nil
 	}
 	if err != nil && !errors.Is(err, unix.EINVAL) {
@@ -159,7 +159,7 @@ func (c *change) putBack() error {
 	var errs []error
 	for _, s := range slices.Backward(c.order) {
 		err := c.proc.check(s.Process)
-		if isGone(err) || err == nil && !c.proc.hasThread(s.PID, s.tid) {
+		if isGone(err) || (err == nil && !c.proc.hasThread(s.PID, s.tid)) {
 			continue
 		}
 		if err != nil { // whose the thread is now is not known

@@ -168,7 +168,7 @@ func (d *Driver) divide(ctx context.Context, step plan.Step) error {
 	err = c.everywhere(ctx, func() (int, error) {
 		return c.threads(v.Process, func(tid int, has topology.CPUSet) topology.CPUSet {
 			want, ok := v.want[tid]
-			if !ok || !slices.ContainsFunc(v.ours, has.Equal) && !v.divides(has) {
+			if !ok || (!slices.ContainsFunc(v.ours, has.Equal) && !v.divides(has)) {
 				return has
 			}
 			return want

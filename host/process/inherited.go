@@ -298,7 +298,7 @@ func (f *search) ancestor(s *stat) (*source, error) {
 func (f *search) parent(s *stat) (*stat, error) {
 	for range maxParents {
 		parent, err := f.stat(s.parent)
-		if err != nil || parent != nil && parent.Start <= s.Start {
+		if err != nil || (parent != nil && parent.Start <= s.Start) {
 			return parent, err
 		}
 		now, err := f.proc.stat(s.PID)
@@ -341,7 +341,7 @@ func (f *search) orphan(s *stat, has topology.CPUSet) (*source, error) {
 		if !can(of) || of.groups.cgroup != cgroup {
 			continue
 		}
-		if best == nil || of.groups.process == s.group && best.groups.process != s.group {
+		if best == nil || (of.groups.process == s.group && best.groups.process != s.group) {
 			best = of
 		}
 	}

@@ -59,7 +59,7 @@ func (d *Driver) RestoreBeside(ctx context.Context, entries, journal []plan.Entr
 			rest -= s.changed
 		}
 		for _, s := range sources {
-			s.settled = err == nil && s.changed+rest == 0 || err != nil && s.settled
+			s.settled = (err == nil && s.changed+rest == 0) || (err != nil && s.settled)
 		}
 		return n, err
 	})

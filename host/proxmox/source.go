@@ -218,8 +218,13 @@ func (s *Source) read(ctx context.Context, id int, was *guest, changed, mayAsk b
 	} else if stamp := fmt.Sprint(st.ModTime().UnixNano(), st.Size()); stamp != g.stamp {
 		text, err := s.text(configs, name)
 		g.config = readConfig(text)
-		if g.stamp, g.unread, changed = stamp, "", true; err != nil {
-			g.stamp, g.unread, g.config = "", err.Error(), config{}
+		g.stamp = stamp
+		g.unread = ""
+		changed = true
+		if err != nil {
+			g.stamp = ""
+			g.unread = err.Error()
+			g.config = config{}
 		}
 	}
 	if g.process.PID == 0 || (!changed && s.o.Now().Sub(g.at) < rereadEvery) {
@@ -384,7 +389,9 @@ func (s *Source) claim(g *guest, h *topology.Host, pins topology.CPUSet) (worklo
 	}
 	// What it is given by others is its own where that is no more than a CPU for each vCPU.
 	if own := g.bound(pins).Intersect(h.Online); !c.Alone.None() && !own.Empty() && own.Len() <= g.vcpus() {
-		spec.Class, spec.CPUs, spec.SMT = workload.Dedicated, own.Len(), ""
+		spec.Class = workload.Dedicated
+		spec.CPUs = own.Len()
+		spec.SMT = ""
 		p := workload.Placement{Workload: c.ID, Class: workload.Dedicated, Importance: spec.Importance, VCPUs: own.Len(), CPUs: own, Pins: own.Slice()}
 		for i := range h.Nodes {
 			if h.Nodes[i].CPUs.Intersects(own) {

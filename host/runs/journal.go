@@ -44,7 +44,9 @@ func (s *Source) Open(part Part) (*Journal, error) {
 	}
 	for _, run := range living {
 		for _, e := range s.entries(&run, part) {
-			e.Seq, e.Time, e.State = uint64(len(j.entries)+1), time.Now(), plan.Applied
+			e.Seq = uint64(len(j.entries) + 1)
+			e.Time = time.Now()
+			e.State = plan.Applied
 			e.Workload = run.Placement.Workload
 			j.entries, j.runs = append(j.entries, e), append(j.runs, run)
 		}

@@ -115,7 +115,7 @@ func (r *Registry) Lock(alone bool) (unlock func(), err error) {
 		switch err = unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); {
 		case err == nil:
 			return func() { unix.Close(fd) }, nil
-		case !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) || time.Now().After(late):
+		case (!errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR)) || time.Now().After(late):
 			unix.Close(fd)
 			return nothing, fmt.Errorf("lock %s: %w", r.Dir, err)
 		}
@@ -175,7 +175,7 @@ func safe(path string, uid int, links *int) error {
 		return err
 	}
 	sys, ok := st.Sys().(*syscall.Stat_t)
-	if !ok || int(sys.Uid) != uid && sys.Uid != 0 {
+	if !ok || (int(sys.Uid) != uid && sys.Uid != 0) {
 		return fmt.Errorf("%s: want a folder of user %d or root", path, uid)
 	}
 	others := fs.FileMode(0o022)
@@ -189,7 +189,8 @@ func safe(path string, uid int, links *int) error {
 		if err != nil {
 			return err
 		}
-		if *links++; *links > mostLinks {
+		*links++
+		if *links > mostLinks {
 			return fmt.Errorf("%s: %w", path, syscall.ELOOP)
 		}
 		if !filepath.IsAbs(to) {

@@ -127,7 +127,9 @@ func (c Config) tables() tables {
 		node.Count++
 		t.llcs[len(t.llcs)-1].Count++
 		p := &t.places[cpu.ID]
-		p.Known, p.Node, p.LLC = 1, uint32(cpu.Node), uint32(len(t.llcs)-1)
+		p.Known = 1
+		p.Node = uint32(cpu.Node)
+		p.LLC = uint32(len(t.llcs) - 1)
 		for s := range cpu.Siblings.All() {
 			p.Siblings[p.NrSiblings] = uint32(s)
 			p.NrSiblings++

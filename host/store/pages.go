@@ -62,7 +62,9 @@ const (
 	elementSize = 16 // of leaf and branch pages
 	bucketSize  = 16 // root uint64, sequence uint64
 
-	branchPage, leafPage, freelistPage = 1, 2, 16
+	branchPage   = 1
+	leafPage     = 2
+	freelistPage = 16
 
 	isBucket = 1 // flag of an element in a leaf page
 )

@@ -135,7 +135,9 @@ func (j *goalJudge) tick(given []float64) {
 			j.missed++
 		}
 	}
-	pool, online, batch := 0.0, 0.0, 0.0
+	pool := 0.0
+	online := 0.0
+	batch := 0.0
 	grew := false
 	for i, n := range h.nodes {
 		pool += float64(n.pool)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/homenode/homenode/core/workload"
@@ -115,8 +116,13 @@ func ramps(low, high, minutes float64) load {
 }
 
 // Scenarios is twenty, in the order of the table.
-func Scenarios() []Scenario {
-	const half = 30 * time.Minute
+func Scenarios() []Scenario { return slices.Concat(fewNodes(), manyNodes()) }
+
+// half is how long most of them take.
+const half = 30 * time.Minute
+
+// fewNodes is those of one and two nodes, but for some at the end of the table.
+func fewNodes() []Scenario {
 	return []Scenario{
 		{"4 CPUs, SMT, steady", "node:1 core:2 pu:2", 0.65, half, func(b *builder) {
 			b.each(0.01, func(int) load { return constant(0.1 + 0.25*b.r.Float64()) })
@@ -164,6 +170,12 @@ func Scenarios() []Scenario {
 			b.online(-1, steps(b.r, 4, 14, 5), 0.3)
 			b.hogs()
 		}},
+	}
+}
+
+// manyNodes is the others.
+func manyNodes() []Scenario {
+	return []Scenario{
 		{"4 × 8 CPUs, no SMT, noisy", "node:4 core:8 pu:1", 0.65, half, func(b *builder) {
 			b.each(0.03, func(int) load { return constant(0.15 + 0.2*b.r.Float64()) })
 			b.hogs()

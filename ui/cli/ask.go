@@ -21,7 +21,7 @@ func Connect(c *cobra.Command, e *Env) (api.Backend, func() error, error) {
 	if err == nil {
 		return client, client.Close, nil
 	}
-	if !errors.Is(err, api.ErrNoDaemon) || c.Flags().Changed("socket") && JournalDir(c) == "" {
+	if !errors.Is(err, api.ErrNoDaemon) || (c.Flags().Changed("socket") && JournalDir(c) == "") {
 		return nil, nil, err
 	}
 	return e.Local(c.Context(), JournalDir(c))

@@ -121,21 +121,13 @@ func cachesFoot(l measure.Levels) string {
 func (c Curve) SVG(caption string) string { return c.draw(caption).file() }
 
 func (c Curve) draw(caption string) *drawing {
-	const width, right, plotH = 2 * columnWidth, 28.0, 280.0
-	lowX, highX, lowY, highY := math.Inf(1), math.Inf(-1), math.Inf(1), math.Inf(-1)
-	c.Lines = slices.Clone(c.Lines)
-	for i, l := range c.Lines {
-		// Nothing has a place at 0 of a logarithmic axis.
-		l.Points = slices.DeleteFunc(slices.Clone(l.Points), func(p [2]float64) bool { return c.LogX && p[0] <= 0 || c.LogY && p[1] <= 0 })
-		l.Marks = slices.DeleteFunc(slices.Clone(l.Marks), func(m Mark) bool { return c.LogX && m.X <= 0 })
-		c.Lines[i] = l
-		for _, p := range l.Points {
-			if lowX, highX = min(lowX, p[0]), max(highX, p[0]); math.IsNaN(p[1]) {
-				continue
-			}
-			lowY, highY = min(lowY, p[1]), max(highY, p[1])
-		}
-	}
+	const (
+		width = 2 * columnWidth
+		right = 28.0
+		plotH = 280.0
+	)
+	c.Lines = c.drawable()
+	lowX, highX, lowY, highY := c.bounds()
 	d := &drawing{title: c.Title, width: width}
 	y := d.head(caption)
 	if math.IsInf(lowY, 0) {
@@ -221,6 +213,38 @@ func (c Curve) draw(caption string) *drawing {
 	return d
 }
 
+// drawable is the lines without their points and marks at 0 of a logarithmic axis.
+func (c Curve) drawable() []Line {
+	lines := slices.Clone(c.Lines)
+	for i := range lines {
+		l := &lines[i]
+		l.Points = slices.DeleteFunc(slices.Clone(l.Points), func(p [2]float64) bool {
+			return (c.LogX && p[0] <= 0) || (c.LogY && p[1] <= 0)
+		})
+		l.Marks = slices.DeleteFunc(slices.Clone(l.Marks), func(m Mark) bool { return c.LogX && m.X <= 0 })
+	}
+	return lines
+}
+
+// bounds is the least and the greatest of all points; infinite without any.
+func (c Curve) bounds() (lowX, highX, lowY, highY float64) {
+	lowX = math.Inf(1)
+	highX = math.Inf(-1)
+	lowY = math.Inf(1)
+	highY = math.Inf(-1)
+	for _, l := range c.Lines {
+		for _, p := range l.Points {
+			lowX = min(lowX, p[0])
+			highX = max(highX, p[0])
+			if !math.IsNaN(p[1]) {
+				lowY = min(lowY, p[1])
+				highY = max(highY, p[1])
+			}
+		}
+	}
+	return lowX, highX, lowY, highY
+}
+
 // whole is the parts of a line between the points that are not known.
 func whole(points [][2]float64) (parts [][][2]float64) {
 	from := 0
@@ -261,7 +285,7 @@ func (d *drawing) marks(y float64, lines []Line, px func(float64) float64) float
 	for i := range all {
 		for slices.ContainsFunc(all[:i], func(o label) bool {
 			l := all[i]
-			return o.row == l.row && o.from < l.to+4 && l.from < o.to+4 || o.row >= l.row && l.from < o.x && o.x < l.to
+			return (o.row == l.row && o.from < l.to+4 && l.from < o.to+4) || (o.row >= l.row && l.from < o.x && o.x < l.to)
 		}) {
 			all[i].row++
 		}

@@ -104,7 +104,9 @@ const fartherDown = 100.0
 
 // sheet places drawings in columns, each where the columns end first, so that they end alike.
 func sheet(title, caption string, all []*drawing) *drawing {
-	spans, sum, widest := make([]int, len(all)), 1, 1
+	spans := make([]int, len(all))
+	sum := 1
+	widest := 1
 	for i, d := range all {
 		spans[i] = int(math.Ceil(d.width / columnWidth))
 		sum, widest = sum+spans[i], max(widest, spans[i])

@@ -89,7 +89,9 @@ func Latency(d *measure.Document, l *measure.Latency, expand bool) Map {
 		name := r.name
 		if name == "" {
 			name = strconv.Itoa(r.node)
-			m.Row, fewest, most = "CPUs on node", min(fewest, len(r.at)), max(most, len(r.at))
+			m.Row = "CPUs on node"
+			fewest = min(fewest, len(r.at))
+			most = max(most, len(r.at))
 		}
 		m.Rows = append(m.Rows, name)
 		local := float64(measure.Unknown)
@@ -184,7 +186,9 @@ func nodeOf(d *measure.Document, cpu int) int {
 }
 
 func latencyFoot(l *measure.Latency) string {
-	least, rejected, width := -1, 0, 0.0
+	least := -1
+	rejected := 0
+	width := 0.0
 	for i := range l.Rows {
 		for j := range l.Cols {
 			if l.Samples != nil {
@@ -223,16 +227,20 @@ const adjacentTold = 0.03
 func Bandwidth(b *measure.Bandwidth) Map {
 	m := Map{Title: fmt.Sprintf("bandwidth, GB/s, %s (%s)", mixName(b.Mix), b.Kernel), Row: "CPUs on node", Col: "memory on node",
 		Rows: names(b.Rows), Cols: names(b.Cols), colours: bandwidthRamp}
-	moved, traffic, extra := Table{Title: "GB/s", Digits: 1}, Table{Title: "GB/s on the bus", Digits: 1}, false
+	moved := Table{Title: "GB/s", Digits: 1}
+	traffic := Table{Title: "GB/s on the bus", Digits: 1}
+	extra := false
 	for i, id := range b.Rows {
 		local := b.Median.At(i, slices.Index(b.Cols, id))
 		var cells, bus []Cell
 		for j := range b.Cols {
-			v, t, mark := b.Median[i][j], b.Traffic.At(i, j), ""
+			v := b.Median[i][j]
+			t := b.Traffic.At(i, j)
+			mark := ""
 			if len(b.Flags) > i && len(b.Flags[i]) > j && b.Flags[i][j] == "~" {
 				mark = "~"
 			}
-			extra = extra || t.Known() && t != v
+			extra = extra || (t.Known() && t != v)
 			cells = append(cells, Cell{float64(v) / 1000, mark, float64(local / v)})
 			bus = append(bus, Cell{float64(t) / 1000, "", float64(local / v)})
 		}

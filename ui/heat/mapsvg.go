@@ -15,11 +15,16 @@ func (m Map) SVG(caption string) string { return m.draw(caption).file() }
 
 // draw draws the first table, with the second in small figures.
 func (m Map) draw(caption string) *drawing {
-	main, size, cellW, cellH := m.Tables[0], textSize, 46.0, 30.0
+	main := m.Tables[0]
+	size := textSize
+	cellW := 46.0
+	cellH := 30.0
 	var sub *Table
 	switch {
 	case len(m.Cols) >= manyCols:
-		size, cellW, cellH = 9, 18, 20
+		size = 9
+		cellW = 18
+		cellH = 20
 	case len(m.Tables) > 1:
 		sub, cellH = &m.Tables[1], 42
 	}

@@ -73,7 +73,9 @@ func (c rgb) xterm() (int, rgb) {
 		}
 		return at
 	}
-	r, g, b := nearest(c.r), nearest(c.g), nearest(c.b)
+	r := nearest(c.r)
+	g := nearest(c.g)
+	b := nearest(c.b)
 	return 16 + 36*r + 6*g + b, rgb{uint8(levels[r]), uint8(levels[g]), uint8(levels[b])}
 }
 

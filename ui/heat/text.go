@@ -100,7 +100,7 @@ func (m Map) blocks(t Table, coloured bool, s Style) []block {
 	for s.Width > 0 && need() > s.Width {
 		if between > 1 {
 			between = 1
-		} else if digits > 1 || digits == 1 && smallest >= 10 {
+		} else if digits > 1 || (digits == 1 && smallest >= 10) {
 			digits--
 		} else {
 			break

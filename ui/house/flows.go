@@ -19,7 +19,9 @@ func flowsOf(s *api.Status) []api.Flow {
 		name string
 		cpus float64
 	}
-	sums, parts, counted := map[key]*api.Flow{}, map[key][]part{}, map[key]bool{}
+	sums := map[key]*api.Flow{}
+	parts := map[key][]part{}
+	counted := map[key]bool{}
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
 		total := 0.0

@@ -79,7 +79,7 @@ func machineOf(host *topology.Host) api.HouseMachine {
 		row := make([]float64, len(host.Nodes))
 		for k := range host.Nodes {
 			cost, source := host.Access(i, k)
-			if row[k] = rounded(cost, 3); cost > 0 && i != k || len(host.Nodes) == 1 {
+			if row[k] = rounded(cost, 3); (cost > 0 && i != k) || len(host.Nodes) == 1 {
 				m.Source = string(source)
 			}
 		}
@@ -178,7 +178,9 @@ func nodesOf(s *api.Status) []api.HouseNode {
 func sum(home, name string, members []*api.Resident) api.Resident {
 	g := api.Resident{ID: "group:" + home + ":" + name, Name: cmp.Or(name, "others"), Group: cmp.Or(name, "others"), Count: len(members), Home: home,
 		Class: members[0].Class, State: members[0].State, Pod: name != "" && members[0].Pod, Guest: name != "" && members[0].Guest, ByNode: []api.NodeKiB{}}
-	local, of, classes := 0.0, 0.0, map[workload.Class]int{}
+	local := 0.0
+	of := 0.0
+	classes := map[workload.Class]int{}
 	for _, r := range members {
 		g.CPUs += r.CPUs
 		g.CPUUse += r.CPUUse
@@ -196,7 +198,8 @@ func sum(home, name string, members []*api.Resident) api.Resident {
 			local += *r.Locality * use
 			of += use
 		}
-		if classes[r.Class]++; classes[r.Class] > classes[g.Class] {
+		classes[r.Class]++
+		if classes[r.Class] > classes[g.Class] {
 			g.Class = r.Class
 		}
 		if r.State != g.State {

@@ -131,7 +131,7 @@ func residentsFor(s *api.Status, text, group string) api.Residents {
 			drawn[r.ID] = true
 		}
 		all = slices.DeleteFunc(all, func(r api.Resident) bool {
-			return r.Home != home || drawn[r.ID] || name != "" && r.Group != name || name == "" && drawn["group:"+home+":"+r.Group]
+			return r.Home != home || drawn[r.ID] || (name != "" && r.Group != name) || (name == "" && drawn["group:"+home+":"+r.Group])
 		})
 	}
 	text = strings.ToLower(text)

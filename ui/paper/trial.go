@@ -256,7 +256,11 @@ func (v trialView) Forest() template.HTML {
 		return ""
 	}
 	most *= 1.1
-	const left, width, row = 250, 420, 26
+	const (
+		left  = 250
+		width = 420
+		row   = 26
+	)
 	x := func(v float64) float64 { return left + width/2*(1+max(-1, min(1, v/most))) }
 	var b strings.Builder
 	height := row*len(all) + 40

@@ -136,7 +136,9 @@ func (r *rate) Read(ctx context.Context) (float64, bool, error) {
 		return 0, false, err
 	}
 	now := r.c.Now()
-	took, grew, first := now.Sub(r.at).Seconds(), total-r.last, r.at.IsZero()
+	took := now.Sub(r.at).Seconds()
+	grew := total - r.last
+	first := r.at.IsZero()
 	r.at, r.last = now, total
 	// What a process that ended had waited is gone from the total.
 	return grew / took, !first && took > 0 && grew >= 0, nil
@@ -203,8 +205,12 @@ func (r *ratio) Read(ctx context.Context) (float64, bool, error) {
 		}
 		up, of = stalled, stalledOf
 	}
-	grewUp, grewOf, first := up-r.up, of-r.of, r.opened != r.executed.opened
-	r.up, r.of, r.opened = up, of, r.executed.opened
+	grewUp := up - r.up
+	grewOf := of - r.of
+	first := r.opened != r.executed.opened
+	r.up = up
+	r.of = of
+	r.opened = r.executed.opened
 	if first || grewOf <= 0 {
 		return 0, false, nil
 	}

@@ -63,7 +63,9 @@ const mostBroken = 5
 func (r *Runner) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	r.newest, r.base, r.failed = map[string][]float64{}, map[string]float64{}, map[string]int{}
+	r.newest = map[string][]float64{}
+	r.base = map[string]float64{}
+	r.failed = map[string]int{}
 	next := r.Doc.Restart()
 	if len(r.Doc.Guards) > 0 {
 		if err := r.before(ctx); err != nil {
@@ -286,7 +288,9 @@ func (r *Runner) tell(b int, arm trial.Arm, phase string, done float64) {
 func (r *Runner) switchTo(ctx context.Context, b int, arm trial.Arm) error {
 	r.mu.Lock()
 	r.order = api.TrialOrder{Name: r.Doc.Name, Arm: arm, Workloads: r.Doc.Workloads, Balancing: r.Doc.Balancing, Caches: r.Doc.Caches, LeaseS: int(r.Lease.Seconds()), Block: b + 1, Blocks: r.Doc.Plan.Blocks}
-	r.state, r.since, r.broken = api.Trial{}, time.Time{}, nil
+	r.state = api.Trial{}
+	r.since = time.Time{}
+	r.broken = nil
 	r.mu.Unlock()
 	_, err := r.ask(ctx)
 	return err

@@ -201,7 +201,10 @@ func (f *File) Read(context.Context) (float64, bool, error) {
 		from = f.size
 	}
 	same := f.seen && inode == f.inode && info.Size() == f.size && info.ModTime().Equal(f.last)
-	f.seen, f.size, f.inode, f.last = true, info.Size(), inode, info.ModTime()
+	f.seen = true
+	f.size = info.Size()
+	f.inode = inode
+	f.last = info.ModTime()
 	if same {
 		return 0, false, nil
 	}
@@ -222,13 +225,17 @@ func (f *File) Read(context.Context) (float64, bool, error) {
 		f.size = from + int64(whole)
 		text = text[:whole]
 	}
-	sum, n, last := 0.0, 0, 0.0
+	sum := 0.0
+	n := 0
+	last := 0.0
 	for _, m := range f.Pattern.FindAllSubmatch(text, -1) {
 		x, err := finite(string(m[len(m)-1]))
 		if err != nil {
 			return 0, false, fmt.Errorf("%s matches %w", f.Pattern, err)
 		}
-		sum, n, last = sum+x, n+1, x
+		sum = sum + x
+		n = n + 1
+		last = x
 	}
 	switch {
 	case n == 0 && first:

@@ -353,7 +353,7 @@ func (m *Model) decisions(most int) []string {
 		if len(events) == most {
 			break
 		}
-		if e.Error || e.Kind != plan.EventStep && e.Kind != plan.EventWorkload {
+		if e.Error || (e.Kind != plan.EventStep && e.Kind != plan.EventWorkload) {
 			events = append(events, e)
 		}
 	}

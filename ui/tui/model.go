@@ -171,7 +171,9 @@ func (m *Model) Take(msg any) {
 			m.tell(msg.err)
 			return
 		}
-		m.events, m.held, m.paused = nil, nil, false
+		m.events = nil
+		m.held = nil
+		m.paused = false
 		m.take(Seen{Status: msg.first, At: time.Now()})
 	case Allowed:
 		m.allowed = bool(msg)
@@ -212,7 +214,10 @@ func (m *Model) take(s Seen) {
 		}
 		m.lost, m.seen = s.Err, s.At
 	default:
-		m.status, m.have, m.lost, m.seen = view.PlainAll(s.Status), true, nil, s.At
+		m.status = view.PlainAll(s.Status)
+		m.have = true
+		m.lost = nil
+		m.seen = s.At
 	}
 }
 
@@ -355,7 +360,9 @@ func (m *Model) play(story int) Ask {
 		since = t.Since
 	}
 	m.turn(list)
-	m.story, m.starting, m.asking = story, true, "starting: "+m.o.Stories[story].Title
+	m.story = story
+	m.starting = true
+	m.asking = "starting: " + m.o.Stories[story].Title
 	return func(ctx context.Context, b api.Backend) any {
 		ctx, cancel := context.WithTimeout(ctx, startWithin)
 		defer cancel()

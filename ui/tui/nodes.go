@@ -14,7 +14,12 @@ import (
 
 // How wide cells are: the least that shows a bar with a number, the least that shows units too, and
 // the most that is worth it.
-const leastCell, wordyCell, mostCell, nodeLabel = 9, 23, 48, 8
+const (
+	leastCell = 9
+	wordyCell = 23
+	mostCell  = 48
+	nodeLabel = 8
+)
 
 // figure is one of a node: its share of what there is, for a bar, and a text, short or with units.
 type figure struct {

@@ -13,7 +13,12 @@ import (
 )
 
 // A cell of the picture, in its units.
-const cellWidth, cellHeight, baseline, margin = 8, 17, 13, 10
+const (
+	cellWidth  = 8
+	cellHeight = 17
+	baseline   = 13
+	margin     = 10
+)
 
 // Shades are the colours of a picture: its ground, and by SGR code its text and the colours that a
 // terminal names.
@@ -133,7 +138,8 @@ func SVG(frames []string, each time.Duration, width, height int, shades Shades) 
 		}
 		for _, text := range texts {
 			var drawn strings.Builder
-			if line(&drawn, text, row); drawn.Len() == 0 {
+			line(&drawn, text, row)
+			if drawn.Len() == 0 {
 				continue
 			}
 			if len(from[text]) == len(frames) {

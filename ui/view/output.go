@@ -196,7 +196,7 @@ func (o *Output) flush() error {
 
 // colourBegins reports whether all of b may be the begin of a colour.
 func colourBegins(b []byte) bool {
-	return len(b) == 1 || b[1] == '[' && len(bytes.TrimLeft(b[2:], "0123456789;")) == 0
+	return len(b) == 1 || (b[1] == '[' && len(bytes.TrimLeft(b[2:], "0123456789;")) == 0)
 }
 
 // Close writes what was kept because its end never came.

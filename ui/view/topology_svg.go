@@ -263,7 +263,9 @@ func (d *svgDrawing) node(p *part, room int) svgPart {
 			h = low
 		}
 		d.box(class, x, y, w, h, 6)
-		x, y, w = x+padding, y+padding, w-2*padding
+		x = x + padding
+		y = y + padding
+		w = w - 2*padding
 		d.text(x, y+textSize-1, "b", name)
 		d.text(x+w, y+textSize-1, "s e", memory)
 		y += textSize + 6
@@ -401,7 +403,9 @@ func (d *svgDrawing) chips(devices []topology.Device, room int) svgPart {
 		labels = append(labels, string(dev.Kind)+" "+cmp.Or(dev.GPU, dev.Name))
 	}
 	type place struct{ x, y, w int }
-	places, x, y := make([]place, len(labels)), 0, 0
+	places := make([]place, len(labels))
+	x := 0
+	y := 0
 	for i, l := range labels {
 		w := svgTextWidth(l, smallSize) + 14 // names of devices have wide letters
 		if x > 0 && x+w > room {

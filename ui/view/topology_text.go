@@ -316,7 +316,9 @@ func (d *drawing) nearest(n *topology.Node) string {
 		return ""
 	}
 	row := d.host.Distances[slices.IndexFunc(d.host.Nodes, func(o topology.Node) bool { return o.ID == n.ID })]
-	least, near, with := 0, topology.NodeSet{}, 0
+	least := 0
+	near := topology.NodeSet{}
+	with := 0
 	for j, v := range row {
 		if d.host.Nodes[j].CPUs.Empty() || v == topology.None {
 			continue
@@ -329,7 +331,7 @@ func (d *drawing) nearest(n *topology.Node) string {
 			near.Add(d.host.Nodes[j].ID)
 		}
 	}
-	if near.Empty() || near.Len() == with && with > 1 {
+	if near.Empty() || (near.Len() == with && with > 1) {
 		return ""
 	}
 	return ", nearest " + near.String()

@@ -133,7 +133,9 @@ func alike(cores []topology.Core) [][]topology.Core {
 
 func siblingsAlike(cores []topology.Core) string {
 	threads := cores[0].CPUs.Len()
-	all, adjacent, rising := topology.CPUSet{}, threads > 1, true
+	all := topology.CPUSet{}
+	adjacent := threads > 1
+	rising := true
 	columns := make([]topology.CPUSet, threads)
 	last := slices.Repeat([]topology.CPUID{-1}, threads)
 	for _, c := range cores {

@@ -46,7 +46,10 @@ type Seen struct {
 // Event writes one line of history.
 func (l *Lines) Event(h *Host, e plan.Event, code words.Code, args ...any) {
 	l.Events++
-	e.Seq, e.Time, e.Code, e.By = l.Events, h.At, code, h.By
+	e.Seq = l.Events
+	e.Time = h.At
+	e.Code = code
+	e.By = h.By
 	e.Owner = l.ownerOf(h, &e)
 	e.Text = strings.Join(strings.Fields(words.Because(code, args...).String()), " ") // joined errors have several lines
 	h.Save.Events = append(h.Save.Events, e)
@@ -95,7 +98,7 @@ func (l *Lines) ForgetLeft(sc *scene.Scene, w *work.Work) {
 		}
 	}
 	maps.DeleteFunc(l.Left, func(id workload.ID, _ workload.Owner) bool {
-		return sc.Observation(id) != nil || !remains[id] && w.Tasks[id] == nil
+		return sc.Observation(id) != nil || (!remains[id] && w.Tasks[id] == nil)
 	})
 }
 

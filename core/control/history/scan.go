@@ -38,7 +38,9 @@ func (l *Lines) Scan(h *Host, before, now *Seen, admitted map[workload.ID]scene.
 
 // decisions writes what was decided otherwise than at the scan before.
 func (l *Lines) decisions(h *Host, before, now *Seen, admitted map[workload.ID]scene.Admission) {
-	old, all, k := before.Plan.Report.Decisions, now.Plan.Report.Decisions, 0
+	old := before.Plan.Report.Decisions
+	all := now.Plan.Report.Decisions
+	k := 0
 	if len(all) > 0 && len(all) == len(old) && &all[0] == &old[0] { // the plan still holds
 		return
 	}
@@ -52,7 +54,7 @@ func (l *Lines) decisions(h *Host, before, now *Seen, admitted map[workload.ID]s
 			was = &old[k]
 		}
 		_, admitted := admitted[d.Workload] // reported when it was placed
-		if was != nil && sameOutcome(was, d) || was == nil && d.Outcome == plan.Kept && (admitted || before.concerned(d.Workload)) {
+		if (was != nil && sameOutcome(was, d)) || (was == nil && d.Outcome == plan.Kept && (admitted || before.concerned(d.Workload))) {
 			continue
 		}
 		if now.passes(d) && !before.concerned(d.Workload) { // the flight recorder has it
@@ -127,7 +129,7 @@ func (l *Lines) workloads(h *Host, was, is *Seen) {
 func (s *Seen) concerned(id workload.ID) bool {
 	all := s.Plan.Report.Decisions
 	i, ok := decisionOf(all, id)
-	return ok && !s.passes(&all[i]) || place.Of(s.Plan.Placements, id) != nil
+	return (ok && !s.passes(&all[i])) || place.Of(s.Plan.Placements, id) != nil
 }
 
 // decisionOf is where the decision on a workload is, or would be.

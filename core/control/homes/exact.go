@@ -106,7 +106,10 @@ func (h *Homes) memoryOnly(id workload.ID) {
 		return
 	}
 	p := &all[k]
-	p.VCPUs, p.CPUs, p.Pins, p.Idle = 0, topology.CPUSet{}, nil, topology.CPUSet{}
+	p.VCPUs = 0
+	p.CPUs = topology.CPUSet{}
+	p.Pins = nil
+	p.Idle = topology.CPUSet{}
 	if len(p.Memory) == 0 {
 		h.Facts.Placements = slices.Delete(all, k, k+1)
 	}

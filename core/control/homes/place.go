@@ -274,7 +274,9 @@ func (h *Homes) Adopt(now *Now, all []Admission, held map[workload.ID]bool) Save
 // person named.
 func (h *Homes) Exited(now *Now, all []workload.Process, policy func() plan.Policy) Save {
 	var save Save
-	gone, admitted, exact := map[workload.ID]bool{}, len(h.Admissions), false
+	gone := map[workload.ID]bool{}
+	admitted := len(h.Admissions)
+	exact := false
 	for _, p := range all {
 		id := scene.ProcessID(p.PID)
 		if a, ok := h.Admissions[id]; ok && a.Process == p {

@@ -16,7 +16,9 @@ import (
 func (s *Trials) to(h *Host, to trial.Arm) {
 	t := s.Trial
 	was := t.Arm
-	t.Arm, t.Since, t.Scan = to, h.Work.At.Round(0), h.Work.Scans
+	t.Arm = to
+	t.Since = h.Work.At.Round(0)
+	t.Scan = h.Work.Scans
 	h.Unasked(func() { // the order was to run a trial
 		h.Event(plan.Event{Kind: plan.EventDaemon}, words.TrialSwitched, t.Name, string(was), string(to))
 		if was == trial.On {

@@ -51,7 +51,9 @@ func (s *Trials) Obey(h *Host, in *Order) *work.Failure {
 	if t.Arm != in.Arm {
 		s.to(h, in.Arm)
 	}
-	t.Until, t.Block, t.Blocks = h.Work.At.Add(in.Lease).Round(0), in.Block, in.Blocks
+	t.Until = h.Work.At.Add(in.Lease).Round(0)
+	t.Block = in.Block
+	t.Blocks = in.Blocks
 	s.save(h)
 	return nil
 }

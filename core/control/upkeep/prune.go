@@ -33,7 +33,7 @@ func (s *Searches) PruneSoon() { s.Pruned = time.Time{} }
 // Prune asks which journalled settings are of things that no longer exist, so that the
 // journal does not grow with every workload that came and went.
 func (s *Searches) Prune(h *Host) {
-	if s.Pruning != nil || h.Scene.Began.Sub(s.Pruned) < PruneEvery && !s.Pruned.After(h.Scene.Began) {
+	if s.Pruning != nil || (h.Scene.Began.Sub(s.Pruned) < PruneEvery && !s.Pruned.After(h.Scene.Began)) {
 		return
 	}
 	s.Pruned = h.Scene.Began

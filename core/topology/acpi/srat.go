@@ -69,7 +69,11 @@ func ParseSRAT(data []byte) (*SRAT, error) {
 }
 
 func (s *SRAT) add(kind byte, e []byte, mask uint32) {
-	const enabled, hotPlug, nonVolatile = 1, 2, 4
+	const (
+		enabled     = 1
+		hotPlug     = 2
+		nonVolatile = 4
+	)
 	switch kind {
 	case sratAPIC:
 		domain := uint32(e[2]) | (uint32(e[9])|uint32(e[10])<<8|uint32(e[11])<<16)<<8

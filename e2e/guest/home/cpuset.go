@@ -220,7 +220,8 @@ func makeGroups(stop <-chan struct{}, took func(time.Duration), release func()) 
 		late := time.AfterFunc(mkdirWorst, release)
 		err := os.Mkdir(lab.CgroupRoot+"/new", 0o755)
 		long := time.Since(start)
-		if late.Stop(); err == nil {
+		late.Stop()
+		if err == nil {
 			err = syscall.Rmdir(lab.CgroupRoot + "/new")
 		}
 		if err == nil && long > mkdirWorst {

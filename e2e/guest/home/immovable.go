@@ -168,8 +168,12 @@ func unprivileged(mayLock uint64) error {
 // pinByRing registers memory with an io_uring, which pins it for as long as the ring
 // is open (io_uring_register(2), IORING_REGISTER_BUFFERS).
 func pinByRing(b []byte) error {
-	const setup, register, buffers = 425, 427, 0 // the same numbers on x86-64 and arm64
-	var params [120]byte                         // struct io_uring_params
+	const (
+		setup    = 425
+		register = 427
+		buffers  = 0
+	) // the same numbers on x86-64 and arm64
+	var params [120]byte // struct io_uring_params
 	fd, _, e := syscall.Syscall(setup, 2, uintptr(unsafe.Pointer(&params)), 0)
 	if e != 0 {
 		return fmt.Errorf("io_uring_setup: %w", e)

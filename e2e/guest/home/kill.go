@@ -38,7 +38,7 @@ func homenodeKill(t *lab.T) {
 			patience = time.Minute // the first look takes long on a busy machine
 		}
 		moving := i%2 == 1 && !home && anyMoves(t, ws, patience)
-		home = home || i%2 == 1 && !moving // nothing is left to move
+		home = home || (i%2 == 1 && !moving) // nothing is left to move
 		most := 2500 * time.Millisecond
 		if moving {
 			most = 300 * time.Millisecond

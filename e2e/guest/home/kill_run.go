@@ -148,7 +148,7 @@ func (x *traffic) one(random *rand.Rand) error {
 	}
 	x.mu.Unlock()
 	switch what := random.IntN(8); {
-	case n > 0 && (what == 0 || n >= mostCommands && what < 4):
+	case n > 0 && (what == 0 || (n >= mostCommands && what < 4)):
 		x.mu.Lock()
 		i := slices.Index(x.living, c)
 		if i >= 0 {

@@ -145,7 +145,9 @@ func Mute() error {
 		if err != nil || n < 40 { // struct fuse_in_header
 			return fmt.Errorf("read a request: %d bytes, %v", n, err)
 		}
-		code, unique, node := le.Uint32(request[4:]), le.Uint64(request[8:]), le.Uint64(request[16:])
+		code := le.Uint32(request[4:])
+		unique := le.Uint64(request[8:])
+		node := le.Uint64(request[16:])
 		var answer []byte
 		var failed syscall.Errno
 		switch code {
@@ -168,7 +170,8 @@ func Mute() error {
 			answer = append(answer, attributes(2)...)
 		case fuseOpen:
 			flags := uint32(fopenKeepCache)
-			if opens++; opens > 1 {
+			opens++
+			if opens > 1 {
 				flags |= fopenDirectIO
 			}
 			answer = append(le.AppendUint32(le.AppendUint64(nil, 1), flags), 0, 0, 0, 0)

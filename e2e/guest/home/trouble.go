@@ -83,7 +83,7 @@ func homenodeNodeFull(t *lab.T) {
 		m, state, why := s.Of(ws[0].ID())
 		now := t.Homes(ws)["first"]
 		outcome = fmt.Sprintf("home node %s, then %s: %s, move %s with %d bytes refused; %s", home, now, state, m.State, m.Refused, why)
-		return now != home && now != 0 || m.Refused > 0 || m.State == "failed", outcome
+		return (now != home && now != 0) || m.Refused > 0 || m.State == "failed", outcome
 	})
 	t.Walking(ws)
 	t.Alive(d)

@@ -402,7 +402,8 @@ func (t *T) Unrepeated() {
 	said := map[line]int{}
 	for _, e := range t.History() {
 		l := line{e.Workload, e.Text}
-		if said[l]++; said[l] > 5 {
+		said[l]++
+		if said[l] > 5 {
 			t.Fatalf("history says %d times and more of %q: %s: %s", said[l], e.Workload, e.Code, e.Text)
 		}
 	}

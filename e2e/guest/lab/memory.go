@@ -65,7 +65,9 @@ func (p Pages) Bind(mode int, nodes Set) error {
 // each; with node -1 it only asks where they are.
 func (p Pages) Place(node int) ([]int32, error) {
 	n := p.Count()
-	addr, status, want := make([]uintptr, n), make([]int32, n), make([]int32, n)
+	addr := make([]uintptr, n)
+	status := make([]int32, n)
+	want := make([]int32, n)
 	for i := range addr {
 		addr[i] = uintptr(unsafe.Pointer(&p.Bytes[i*PageSize]))
 		want[i] = int32(node)

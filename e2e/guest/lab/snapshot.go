@@ -87,7 +87,7 @@ func All(string) bool { return true }
 // About keeps what belongs to one walker.
 func About(w *Walker) func(string) bool {
 	return func(n string) bool {
-		return strings.HasSuffix(n, " of "+w.Name) || w.Group != "" && strings.HasPrefix(n, string(w.Group)+"/")
+		return strings.HasSuffix(n, " of "+w.Name) || (w.Group != "" && strings.HasPrefix(n, string(w.Group)+"/"))
 	}
 }
 

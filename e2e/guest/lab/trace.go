@@ -243,7 +243,8 @@ func Within(spans []Span, percent int) time.Duration {
 	for _, s := range spans {
 		d = append(d, s.Long())
 	}
-	if slices.Sort(d); len(d) == 0 {
+	slices.Sort(d)
+	if len(d) == 0 {
 		return 0
 	}
 	return d[min(len(d)-1, len(d)*percent/100)]

@@ -144,7 +144,9 @@ func (w *Walker) Start() error {
 	if err != nil {
 		return err
 	}
-	w.Cmd, w.In, w.Out = c, in, bufio.NewReader(out)
+	w.Cmd = c
+	w.In = in
+	w.Out = bufio.NewReader(out)
 	if w.Plain {
 		w.PID, err = StartOrphan(c)
 	} else if err = c.Start(); err == nil {
@@ -294,7 +296,9 @@ func (t *T) WalkerBehind(name string, argv []string) *Walker {
 	out, err := c.StdoutPipe()
 	t.Do(err)
 	t.Do(c.Start())
-	w.In, w.Out, w.PID = in, bufio.NewReader(out), c.Process.Pid
+	w.In = in
+	w.Out = bufio.NewReader(out)
+	w.PID = c.Process.Pid
 	t.Expect(w, "ready")
 	return w
 }

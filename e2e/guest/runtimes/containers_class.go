@@ -43,7 +43,11 @@ func containersClass(t *lab.T) {
 	)
 	// On other nodes there is more room.
 	pods = append(pods, morePods(t, c, PodSpec{Name: "close", QoS: "besteffort", annotations: map[string]string{"homenode.io/near": "shop/large"}, Containers: []ContainerSpec{bestEffort(small("c", 6))}})...)
-	alone, half, wide, large, wrong := pods[0].Containers[0], pods[1].Containers, pods[2].Containers[0], pods[3].Containers[0], pods[4].Containers[0]
+	alone := pods[0].Containers[0]
+	half := pods[1].Containers
+	wide := pods[2].Containers[0]
+	large := pods[3].Containers[0]
+	wrong := pods[4].Containers[0]
 	near := pods[5].Containers[0]
 
 	var wrongs []string
@@ -128,7 +132,9 @@ func containersStatic(t *lab.T) {
 	t.Do(os.WriteFile(state, []byte(`{"policyName":"static","defaultCpuSet":"0-1,4-15","entries":{"e2e-st":{"c":"2-3"}},"checksum":0}`), 0o600))
 	d := UnderRuntime(t, lab.DaemonOptions{Mode: "enforce"})
 	given := small("c", 0)
-	given.CPUs, given.Threads, given.Cpuset = 2, 2, "2-3"
+	given.CPUs = 2
+	given.Threads = 2
+	given.Cpuset = "2-3"
 	pods := Pods(t, c, append([]PodSpec{{Name: "st", QoS: "guaranteed", Containers: []ContainerSpec{given}}}, numbered(3, 1)...)...)
 	theirs := pods[0].Containers[0]
 	lab.Warm(10 * time.Second)

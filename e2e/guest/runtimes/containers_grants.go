@@ -37,7 +37,10 @@ func containersGrants(t *lab.T) {
 	marked.Cpuset = "0-1" // by another program
 	hostile = append(hostile, PodSpec{Name: "forged", QoS: "besteffort", annotations: map[string]string{"homenode.io/given": "cpus=0-1 mems= mac=00", "homenode.io/given-cpus": "0-1"}, Containers: []ContainerSpec{marked}})
 	own := small("c", 5)
-	own.own, own.CPUs, own.Threads, own.MemoryMiB = true, 2, 2, 100
+	own.own = true
+	own.CPUs = 2
+	own.Threads = 2
+	own.MemoryMiB = 100
 	prod := func(name string) PodSpec {
 		return PodSpec{Name: name, namespace: "prod", QoS: "guaranteed", annotations: map[string]string{"homenode.io/class": "dedicated"}, Containers: []ContainerSpec{own}}
 	}

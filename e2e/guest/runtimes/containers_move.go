@@ -20,7 +20,9 @@ func containersMove(t *lab.T) {
 	d := UnderRuntime(t, lab.DaemonOptions{Mode: "enforce", Balance: true, Cooldown: "5s", Extra: granted("shop")})
 	specs := numbered(4, 0)
 	busy := &specs[0].Containers[0]
-	busy.Busy, busy.CPUs, busy.MiB = true, 1, 48
+	busy.Busy = true
+	busy.CPUs = 1
+	busy.MiB = 48
 	specs = append(specs, PodSpec{Name: "grows", QoS: "guaranteed", annotations: map[string]string{"homenode.io/class": "dedicated"}, Containers: []ContainerSpec{small("c", 4)}})
 	grows := &specs[4].Containers[0]
 	grows.CPUs, grows.own = 1, true

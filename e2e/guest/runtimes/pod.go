@@ -407,7 +407,7 @@ func connected(t *lab.T, said int) {
 				continue
 			}
 			last = line
-			connected = strings.Contains(line, "connected") || connected && !strings.Contains(line, "clos") // closed, closing
+			connected = strings.Contains(line, "connected") || (connected && !strings.Contains(line, "clos")) // closed, closing
 		}
 		return connected, "its log: " + lab.Cut(last)
 	})

@@ -42,7 +42,7 @@ func systemdBatch(t *lab.T) {
 			t.Fatalf("%s it is in %s, not %s", when, got, want)
 		}
 		for _, unit := range []string{"homenode.slice", "homenode-batch.slice"} {
-			if got, file := Show(t, unit, "CPUWeight"), lab.ReadText(lab.CgroupRoot+Show(t, unit, "ControlGroup")+"/cpu.idle"); got != "idle" && got != "0" || file != "1" {
+			if got, file := Show(t, unit, "CPUWeight"), lab.ReadText(lab.CgroupRoot+Show(t, unit, "ControlGroup")+"/cpu.idle"); (got != "idle" && got != "0") || file != "1" {
 				t.Fatalf("%s CPUWeight of %s is %q, its cpu.idle %q", when, unit, got, file)
 			}
 		}

@@ -79,11 +79,15 @@ func Storage(node string) error {
 // replies.
 func serveNBD(c net.Conn) error {
 	const (
-		optionMagic, replyMagic   = 0x49484156454f5054, 0x3e889045565a9
-		requestMagic, simple      = 0x25609513, 0x67446698
-		optGo, optExport          = 7, 1
-		repAck, repInfo, repNone  = 1, 3, 1<<31 + 1
-		cmdRead, cmdWrite, cmdOff = 0, 1, 2
+		optionMagic, replyMagic = 0x49484156454f5054, 0x3e889045565a9
+		requestMagic, simple    = 0x25609513, 0x67446698
+		optGo, optExport        = 7, 1
+		repAck                  = 1
+		repInfo                 = 3
+		repNone                 = 1<<31 + 1
+		cmdRead                 = 0
+		cmdWrite                = 1
+		cmdOff                  = 2
 	)
 	in, out := bufio.NewReader(c), binary.BigEndian
 	send := func(all ...any) error {

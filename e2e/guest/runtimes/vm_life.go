@@ -169,7 +169,8 @@ func libvirtAdopt(t *lab.T) {
 	if after := t.Must(virsh("dumpxml", "--inactive", "plain"), lab.ExitOK).Out; after != before {
 		t.Fatalf("plain was defined as %s; adopted and released, as %s", before, after)
 	}
-	if t.Must(vmCommand("adopt", "plain"), lab.ExitOK); !bound() {
+	t.Must(vmCommand("adopt", "plain"), lab.ExitOK)
+	if !bound() {
 		t.Fatalf("plain was not adopted again")
 	}
 	if is := whereIs(pinned); is != theirs {
@@ -279,7 +280,9 @@ func libvirtVanish(t *lab.T) {
 		remove("brief")
 		gone <- n
 	}()
-	seen, adopted, refused := 0, 0, 0
+	seen := 0
+	adopted := 0
+	refused := 0
 	const rounds = 5
 	for range rounds {
 		r := t.Must(vmCommand("list"), lab.ExitOK)

@@ -40,7 +40,7 @@ func shareState(groups ...lab.Group) map[string]string {
 func awaitFile(t *lab.T, g lab.Group, file, want string) {
 	t.Until(60*time.Second, g.Path()+" has "+file+" "+want, func() (bool, string) {
 		got := strings.TrimSpace(lab.ReadText(g.File(file)))
-		return got == want || want == "" && got != "" && got != "max", fmt.Sprintf("%s is %q", file, got)
+		return got == want || (want == "" && got != "" && got != "max"), fmt.Sprintf("%s is %q", file, got)
 	})
 }
 
@@ -65,7 +65,9 @@ func shareBase(t *lab.T) {
 	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "web", Slot: 0, MiB: 32, Threads: 1, Place: "local"},
 		lab.WalkerSpec{Name: "encode", Slot: 1, MiB: 32, Threads: 1, Place: "local", Busy: true}, lab.WalkerSpec{Name: "encode2", Slot: 2, MiB: 32, Threads: 1, Place: "local", Busy: true},
 		lab.WalkerSpec{Name: "job", Slot: 3, MiB: 32, Threads: 1, Place: "local", Busy: true, Plain: true})
-	web, encode, second := ws[0].Group, ws[1].Group, ws[2].Group
+	web := ws[0].Group
+	encode := ws[1].Group
+	second := ws[2].Group
 	t.Write(encode.File("cgroup.procs"), strconv.Itoa(ws[3].PID))
 	fenced := t.NewGroup(lab.CgroupRoot, "fenced")
 	t.Write(fenced.File("cpuset.cpus"), "0-1")
@@ -95,7 +97,7 @@ func shareBase(t *lab.T) {
 		t.Fatalf("somebody's memory.high is %s", got)
 	}
 	for _, f := range shareFiles {
-		if got := strings.TrimSpace(lab.ReadText(web.File(f))); f == "cpu.idle" && got != "0" || f == "memory.high" && got != "max" {
+		if got := strings.TrimSpace(lab.ReadText(web.File(f))); (f == "cpu.idle" && got != "0") || (f == "memory.high" && got != "max") {
 			t.Fatalf("%s of the online one is %s", f, got)
 		}
 	}

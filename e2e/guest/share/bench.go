@@ -74,7 +74,7 @@ func smoke(t *lab.T, program, out, cases, online, batch string, more ...string) 
 	ids := ""
 	for _, c := range d.Cases {
 		ids += c.ID
-		if c.Runs != 1 || c.P99.Value <= 0 || c.ID != "B" && c.Batch <= 0 {
+		if c.Runs != 1 || c.P99.Value <= 0 || (c.ID != "B" && c.Batch <= 0) {
 			t.Fatalf("case %+v", c)
 		}
 	}

@@ -156,7 +156,7 @@ func scxBeside(t *lab.T) {
 	})
 	late, was := set, false
 	for _, r := range tr.Runs(1, isBatch) {
-		late, was = max(late, r.To), was || r.From < called && called < r.To+time.Millisecond // the kernel's own threads come by
+		late, was = max(late, r.To), was || (r.From < called && called < r.To+time.Millisecond) // the kernel's own threads come by
 	}
 	if !was {
 		t.Fatalf("no batch work was beside it: %s", tr.Around(lab.Span{From: called, To: set}))

@@ -31,7 +31,7 @@ func lacking(t *lab.T, encode lab.Group, want string) {
 	awaitFile(t, encode, "cpu.idle", "1")
 	t.Poll(60*time.Second, 2*time.Second, "batch work has a part of the CPUs", func() (bool, string) {
 		cpus, limit := strings.TrimSpace(lab.ReadText(encode.File("cpuset.cpus"))), strings.TrimSpace(lab.ReadText(encode.File("cpu.max")))
-		return cpus != "" && t.Set(cpus).Size() < t.Shape.CPUs() || !strings.HasPrefix(limit, "max"), cpus + ", " + limit
+		return (cpus != "" && t.Set(cpus).Size() < t.Shape.CPUs()) || !strings.HasPrefix(limit, "max"), cpus + ", " + limit
 	})
 	if got := policies(t, encode); !slices.Equal(got, []int{0}) {
 		t.Fatalf("batch work has the policies %v", got)

@@ -302,7 +302,9 @@ func scxBursts(t *lab.T) {
 func scxGuard(t *lab.T) {
 	const hogs = 20
 	conf := machine(t)
-	conf.NoGuard, conf.Timeout, conf.Guard = true, 3*time.Second, 500*time.Millisecond
+	conf.NoGuard = true
+	conf.Timeout = 3 * time.Second
+	conf.Guard = 500 * time.Millisecond
 	s := scheduler(t, conf)
 	strict := t.NewGroup(lab.CgroupRoot, "strict")
 	off := batchHogs(t, s, hogs, tiered(t, strict, workload.OnlineStrict))
@@ -351,7 +353,7 @@ func scxGuard(t *lab.T) {
 	// The fair class gives those that were given back 3 of 1027 parts of a CPU (cpu.idle), a tick of 4 ms
 	// at a time: of 8 that share a CPU the last has its turn after 11 s.
 	rounds := 0
-	for ; rounds < 24 || rounds < 50 && starves() > 0; rounds++ {
+	for ; rounds < 24 || (rounds < 50 && starves() > 0); rounds++ {
 		if rounds == 12 { // all that starve were given back
 			offBefore, strictBefore = off.Used(), strict.Used()
 		}

@@ -270,7 +270,9 @@ func (s *tollSetup) askAfter(before, count int, begun func()) (late, done spread
 	s.t.Do(err)
 	out, err := os.Create(answers)
 	s.t.Do(err)
-	server.Stdin, server.Stdout, clock.Stdout = r, out, w
+	server.Stdin = r
+	server.Stdout = out
+	clock.Stdout = w
 	startToll(s.t, s.online, server)
 	startToll(s.t, s.online, clock)
 	r.Close()

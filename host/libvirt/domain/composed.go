@@ -73,7 +73,10 @@ func (d *Document) compose(h *topology.Host, s *guest.Guest, mark Mark) error {
 		return nil
 	}
 	if home.Class != workload.Dedicated { // what floats stays on the nodes of its cells, all of them
-		s.Spec.Nodes, s.Spec.MinNodes, s.Spec.MaxNodes, s.Spec.Even = home.Home, home.Home.Len(), home.Home.Len(), false
+		s.Spec.Nodes = home.Home
+		s.Spec.MinNodes = home.Home.Len()
+		s.Spec.MaxNodes = home.Home.Len()
+		s.Spec.Even = false
 		s.BoundCPUs = home.CPUs
 	}
 	return nil

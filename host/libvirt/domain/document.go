@@ -108,7 +108,9 @@ func (d *Document) take(el *etree.Element, spans *[]*span) bool {
 	s := (*spans)[0]
 	*spans = (*spans)[1:]
 	d.spans[el] = s
-	s.tag, s.text, s.kids = d.startTag(el), ownText(el), el.ChildElements()
+	s.tag = d.startTag(el)
+	s.text = ownText(el)
+	s.kids = el.ChildElements()
 	for _, child := range s.kids {
 		if !d.take(child, spans) {
 			return false

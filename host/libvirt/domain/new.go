@@ -59,7 +59,9 @@ func New(h *topology.Host, o *guest.Order, home guest.Home, m Machine) (*Documen
 	d.shape(h, &home, asked, m)
 	d.realtime(o.Flavor.Realtime)
 	mark := Mark{Flavor: o.Flavor.Name, Tier: o.Flavor.Tier, SMT: o.Flavor.SMT, Emulator: o.Flavor.Emulator}
-	mark.Only, mark.Exact, mark.Near = o.OnlyNodes().String(), o.ExactNodes(), workload.NearText(o.WishesNear())
+	mark.Only = o.OnlyNodes().String()
+	mark.Exact = o.ExactNodes()
+	mark.Near = workload.NearText(o.WishesNear())
 	mark.SLO = o.Flavor.SLO
 	if asked != nil {
 		mark.Composed, mark.Own = true, asked.Own.String()

@@ -25,7 +25,9 @@ func (d *Document) Place(h *topology.Host, home guest.Home, mark Mark) {
 	p := &home.Placement
 	at := bindings{vcpus: home.VCPUs, emulator: home.Emulator, cells: home.Cells, cpus: p.CPUs, nodes: home.MemoryNodes(), strict: home.Cells != nil}
 	if p.Class == workload.Dedicated && home.Cells == nil {
-		at.vcpus, at.cells, at.strict = oneEach(p.Pins), d.cellNodes(h, p), true
+		at.vcpus = oneEach(p.Pins)
+		at.cells = d.cellNodes(h, p)
+		at.strict = true
 	}
 	d.place(p, at, mark)
 }

@@ -119,7 +119,14 @@ func goRead(p unsafe.Pointer, n uintptr) {
 func goStore(p unsafe.Pointer, n uintptr) {
 	w := unsafe.Slice((*uint64)(p), n/8)
 	for v := uint64(n); len(w) >= 8; w = w[8:] {
-		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7] = v, v, v, v, v, v, v, v
+		w[0] = v
+		w[1] = v
+		w[2] = v
+		w[3] = v
+		w[4] = v
+		w[5] = v
+		w[6] = v
+		w[7] = v
 	}
 }
 
@@ -129,7 +136,14 @@ func goMix1(a, to unsafe.Pointer, n uintptr) {
 	for i := uintptr(0); i < n; i += Line {
 		x := *(*uint64)(unsafe.Add(a, i))
 		w := (*[8]uint64)(unsafe.Add(to, i))
-		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7] = x, x, x, x, x, x, x, x
+		w[0] = x
+		w[1] = x
+		w[2] = x
+		w[3] = x
+		w[4] = x
+		w[5] = x
+		w[6] = x
+		w[7] = x
 	}
 }
 
@@ -139,7 +153,14 @@ func goMix2(a, b, to unsafe.Pointer, n uintptr) {
 	for i := uintptr(0); i < n; i += Line {
 		x := *(*uint64)(unsafe.Add(a, i)) + *(*uint64)(unsafe.Add(b, i))
 		w := (*[8]uint64)(unsafe.Add(to, i))
-		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7] = x, x, x, x, x, x, x, x
+		w[0] = x
+		w[1] = x
+		w[2] = x
+		w[3] = x
+		w[4] = x
+		w[5] = x
+		w[6] = x
+		w[7] = x
 	}
 }
 
@@ -149,7 +170,14 @@ func goMix3(a, b, c, to unsafe.Pointer, n uintptr) {
 	for i := uintptr(0); i < n; i += Line {
 		x := *(*uint64)(unsafe.Add(a, i)) + *(*uint64)(unsafe.Add(b, i)) + *(*uint64)(unsafe.Add(c, i))
 		w := (*[8]uint64)(unsafe.Add(to, i))
-		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7] = x, x, x, x, x, x, x, x
+		w[0] = x
+		w[1] = x
+		w[2] = x
+		w[3] = x
+		w[4] = x
+		w[5] = x
+		w[6] = x
+		w[7] = x
 	}
 }
 

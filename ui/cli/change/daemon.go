@@ -91,7 +91,7 @@ func offerDemo(ctx context.Context, e *cli.Env) {
 		return
 	}
 	fmt.Fprintf(e.Stdout, "\nThe main job, on a simulated server of 8 NUMA nodes, opens in %.0f s.\nEnter opens it now (`%s`), any other key stays here, Ctrl-C ends.\n", demoIn.Seconds(), command)
-	if key, pressed := e.Key(ctx, demoIn); ctx.Err() != nil || pressed && key != '\r' && key != '\n' {
+	if key, pressed := e.Key(ctx, demoIn); ctx.Err() != nil || (pressed && key != '\r' && key != '\n') {
 		return
 	}
 	if err := e.Open(ctx, "demo"); err != nil && ctx.Err() == nil {

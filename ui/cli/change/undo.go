@@ -138,11 +138,13 @@ func withRuns(c *cobra.Command, e *cli.Env, b api.Backend, which *api.Which, sco
 	_, daemon := b.(*api.Client)
 	var refused *api.Error
 	unknown := errors.As(err, &refused) && (refused.Code == api.NotFound || refused.Code == api.Forbidden) // what is the user's own is restored all the same
-	if e.UndoRuns == nil || err != nil && !unknown {
+	if e.UndoRuns == nil || (err != nil && !unknown) {
 		return r, err
 	}
 	more, bad := e.UndoRuns(cli.ContextOf(c), api.Which{ID: cmp.Or(r.Workload, which.ID), All: which.All, DryRun: which.DryRun}, daemon)
-	more.Restored, more.Theirs, more.Failed = append(scopes.Restored, more.Restored...), append(scopes.Theirs, more.Theirs...), append(scopes.Failed, more.Failed...)
+	more.Restored = append(scopes.Restored, more.Restored...)
+	more.Theirs = append(scopes.Theirs, more.Theirs...)
+	more.Failed = append(scopes.Failed, more.Failed...)
 	n := len(more.Restored) + len(more.Theirs) + len(more.Failed)
 	switch {
 	case bad != nil && err == nil:

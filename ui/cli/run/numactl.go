@@ -55,7 +55,7 @@ func standIn(use, short, long, example string, run func(c *cobra.Command, args [
 		}
 		err := run(c, args)
 		var exit *cli.Exit
-		if err == nil || errors.As(err, &exit) && (exit.Code >= cli.ExitNotRun || exit == cli.ErrNo) && c.Name() == "taskset" {
+		if err == nil || (errors.As(err, &exit) && (exit.Code >= cli.ExitNotRun || exit == cli.ErrNo) && c.Name() == "taskset") {
 			return err
 		}
 		return cli.No(errors.New(err.Error())) // whatever it is of, that is its status
@@ -420,7 +420,7 @@ func (n *numactl) nodes(flag, text string, may topology.NodeSet, what string) (t
 
 // nodeOf is the node of a device, as numactl names those.
 func nodeOf(root fs.FS, kind, name string) (topology.NodeID, error) {
-	if strings.Contains(name, "..") && kind != "file" || name == "" {
+	if (strings.Contains(name, "..") && kind != "file") || name == "" {
 		return 0, fmt.Errorf("want %s:NAME", kind)
 	}
 	var dir string

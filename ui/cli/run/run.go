@@ -254,7 +254,7 @@ func Fill(want *api.Want, class, tier, memory, command string) (err error) {
 		switch {
 		case strings.HasPrefix(memory, "-"):
 			return cli.Usagef("--memory %q: want 0 or more", memory)
-		case err == nil && n > 1<<60 || err != nil && strings.HasPrefix(err.Error(), "too large"):
+		case (err == nil && n > 1<<60) || (err != nil && strings.HasPrefix(err.Error(), "too large")):
 			return cli.Usagef("--memory %q: want 1 EiB at most", memory)
 		case err != nil:
 			return cli.Usagef("--memory %q: want a number with a unit, such as 2GiB", memory)

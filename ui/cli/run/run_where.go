@@ -127,7 +127,7 @@ func (w *where) read(c *cobra.Command, e *cli.Env) (home topology.NodeSet, err e
 	case cpus != "" && given("nodes", "near", "cpus") != "":
 		return home, cli.Usagef("--%s names the CPUs, and then --%s has nothing to say; leave one out", cpus, given("nodes", "near", "cpus"))
 	}
-	w.exact = cpus != "" || w.memory != "" && given("nodes", "near", "cpus", "class", "tier") == ""
+	w.exact = cpus != "" || (w.memory != "" && given("nodes", "near", "cpus", "class", "tier") == "")
 	if cpus == "" && w.memory == "" && w.nodes == "" && !f.Changed("nodes") {
 		return home, nil
 	}
@@ -191,7 +191,9 @@ func readWhereabouts(e *cli.Env) (*whereabouts, error) {
 	at := &whereabouts{cpus: now.CPUs, of: map[topology.NodeID]topology.CPUSet{}, root: e.Root}
 	online, err := readSet[topology.NodeID](e.Root, nodes+"online")
 	if err != nil { // a kernel without NUMA
-		at.online, at.memory, at.mems = topology.Nodes(0), topology.Nodes(0), topology.Nodes(0)
+		at.online = topology.Nodes(0)
+		at.memory = topology.Nodes(0)
+		at.mems = topology.Nodes(0)
 		at.of[0] = now.CPUs
 		return at, nil
 	}

@@ -361,7 +361,7 @@ func (h *fleetHost) node(n *api.Node) {
 		return
 	}
 	room := fleetRoom{n.ID, max(0, float64(cpus.Len())-*n.CPUUse), free}
-	if h.Room == nil || room.CPUs > h.Room.CPUs || room.CPUs == h.Room.CPUs && room.MemoryKiB > h.Room.MemoryKiB {
+	if h.Room == nil || room.CPUs > h.Room.CPUs || (room.CPUs == h.Room.CPUs && room.MemoryKiB > h.Room.MemoryKiB) {
 		h.Room = &room
 	}
 }
@@ -444,7 +444,11 @@ func writeFleet(w io.Writer, p view.Paint, d *FleetDocument) {
 		if h.Held {
 			mode += ", held"
 		}
-		local, which, full, room, problems := "-", "-", "-", "-", fmt.Sprint(len(h.Problems))
+		local := "-"
+		which := "-"
+		full := "-"
+		room := "-"
+		problems := fmt.Sprint(len(h.Problems))
 		if h.Worst != nil {
 			local, which = cli.PaintLocal(p, &h.Worst.Locality), cmp.Or(h.Worst.Name, string(h.Worst.ID))
 		}

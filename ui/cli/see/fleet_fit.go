@@ -258,7 +258,9 @@ func writeFits(w io.Writer, p view.Paint, d *FitDocument) {
 		}
 		versions = append(versions, h.Version)
 		for k, x := range h.Workloads {
-			host, fits, why := h.Host, "yes", x.Why
+			host := h.Host
+			fits := "yes"
+			why := x.Why
 			if len(h.Workloads) > 1 {
 				why = x.Name + ": " + why
 			}

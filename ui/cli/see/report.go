@@ -124,7 +124,7 @@ func reportOf(e *cli.Env, c *cobra.Command, from, to time.Time, name string, top
 			return r, err
 		}
 	}
-	if collect.Empty() || !asked && collect.Unseen() {
+	if collect.Empty() || (!asked && collect.Unseen()) {
 		if asked {
 			if err := cli.SocketAnswers(c, e); err != nil {
 				return r, err

@@ -140,11 +140,11 @@ func (r *rows) of(ctx context.Context, b api.Backend, s api.Status) (api.Status,
 	}
 	s.Workloads = slices.DeleteFunc(slices.Clone(s.Workloads), func(w api.Workload) bool {
 		home, _ := topology.ParseNodeSet(w.Home)
-		return ids != nil && !slices.Contains(ids, w.ID) || len(r.classes) > 0 && !slices.Contains(r.classes, string(w.Class)) ||
-			len(r.states) > 0 && !slices.Contains(r.states, w.State) || r.home != "" && !home.Intersects(r.nodes) || !r.fits(w.Name, w.ID)
+		return (ids != nil && !slices.Contains(ids, w.ID)) || (len(r.classes) > 0 && !slices.Contains(r.classes, string(w.Class))) ||
+			(len(r.states) > 0 && !slices.Contains(r.states, w.State)) || (r.home != "" && !home.Intersects(r.nodes)) || !r.fits(w.Name, w.ID)
 	})
 	s.SmallWorkloads = slices.DeleteFunc(s.SmallWorkloads, func(w api.SmallWorkload) bool {
-		return ids != nil && !slices.Contains(ids, w.ID) || len(r.classes)+len(r.states) > 0 || r.home != "" || !r.fits(w.Name, w.ID)
+		return (ids != nil && !slices.Contains(ids, w.ID)) || len(r.classes)+len(r.states) > 0 || r.home != "" || !r.fits(w.Name, w.ID)
 	})
 	if order := orders[r.sort]; order != nil {
 		slices.SortStableFunc(s.Workloads, func(a, b api.Workload) int { return order(&a, &b) })

@@ -25,7 +25,9 @@ type Section struct {
 // environment, and signals where the command does something with them.
 func Sections(c *cobra.Command) []Section {
 	path := strings.TrimPrefix(strings.TrimPrefix(c.CommandPath(), "homenode"), " ")
-	root, first, _ := path == "", path, 0
+	root := path == ""
+	first := path
+	_ = 0
 	if i := strings.IndexByte(path, ' '); i >= 0 {
 		first = path[:i]
 	}

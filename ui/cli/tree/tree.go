@@ -26,7 +26,9 @@ func Main(ctx context.Context, e *cli.Env, args []string) int {
 	out, errs := view.NewOutput(e.Stdout, e.Getenv), view.NewOutput(e.Stderr, e.Getenv)
 	defer errs.Close()
 	own := *e
-	own.Stdout, own.Stderr, own.Ctx = out, errs, ctx
+	own.Stdout = out
+	own.Stderr = errs
+	own.Ctx = ctx
 	name := "homenode"
 	if called := filepath.Base(e.Program); slices.Contains(run.Programs, called) {
 		name, args = called, append([]string{called}, args...)

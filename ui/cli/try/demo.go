@@ -123,7 +123,9 @@ func terminalOf(e *cli.Env) (in io.Reader, out *os.File) {
 func topDemo(ctx context.Context, e *cli.Env, o cli.DemoOptions, in io.Reader, out *os.File) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	next, ready, ended := make(chan string), make(chan cli.DemoPlace, 1), make(chan error, 1)
+	next := make(chan string)
+	ready := make(chan cli.DemoPlace, 1)
+	ended := make(chan error, 1)
 	o.Next, o.Ready = next, func(p cli.DemoPlace) { ready <- p }
 	go func() { ended <- e.Demo(ctx, o) }()
 	var place cli.DemoPlace
@@ -140,7 +142,9 @@ func topDemo(ctx context.Context, e *cli.Env, o cli.DemoOptions, in io.Reader, o
 	first, err := client.Status(ctx)
 	if err == nil {
 		t := see.TopOptions(e)
-		t.Every, t.Colour, t.ASCII = time.Second, e.Paint().On, !view.UTF8(e.Getenv)
+		t.Every = time.Second
+		t.Colour = e.Paint().On
+		t.ASCII = !view.UTF8(e.Getenv)
 		demoScreen(&t, o.Story, place.Page)
 		t.Choose = func(ctx context.Context, story int) {
 			select {
@@ -253,7 +257,12 @@ const goodLocality = 0.98
 
 // What a recording shows: the first minute and a half, in which all comes home, on a screen as wide
 // as a README is, in 20 seconds.
-const recordWidth, recordHeight, recordEvery, recordFrames = 100, 30, 3, 30
+const (
+	recordWidth  = 100
+	recordHeight = 30
+	recordEvery  = 3
+	recordFrames = 30
+)
 
 // recordEach is how long a frame is shown.
 const recordEach = 20 * time.Second / recordFrames
@@ -267,7 +276,8 @@ func recordDemo(ctx context.Context, e *cli.Env, o cli.DemoOptions, dir string) 
 	var frames []string
 	seen := 0
 	o.See = func(s api.Status, events []plan.Event) bool {
-		if seen++; seen == 1 {
+		seen++
+		if seen == 1 {
 			m.Take(tui.Allowed(true))
 		}
 		m.Take(tui.Seen{Status: s, At: s.Time})

@@ -159,7 +159,7 @@ func runTrial(c *cobra.Command, e *cli.Env, f *trialFlags, args []string) error 
 	if have, err = readTrial(f.out); err != nil { // nobody else changes it from here on
 		return err
 	}
-	if (have == nil) != (seen == nil) || have != nil && have.State != seen.State {
+	if (have == nil) != (seen == nil) || (have != nil && have.State != seen.State) {
 		return cli.Usagef("--out %s: another homenode has just changed the trial there; run the command again", f.out)
 	}
 	if have == nil {
@@ -212,7 +212,7 @@ func (f *trialFlags) sources(c *cobra.Command, e *cli.Env, d *trial.Document, st
 	counters := &switchback.Counters{Root: e.Root, Status: status, Names: d.Workloads, Now: time.Now, Cycles: e.Cycles}
 	var found []trial.Metric
 	var theirs []switchback.Source
-	if fresh && f.counters || !fresh && len(d.Metrics) > d.Asked {
+	if (fresh && f.counters) || (!fresh && len(d.Metrics) > d.Asked) {
 		found, theirs = counters.All(cli.ContextOf(c), d.Machine.Nodes)
 	}
 	if fresh {
@@ -310,7 +310,8 @@ func goOn(c *cobra.Command, e *cli.Env, f *trialFlags, client *api.Client, folde
 	case err == nil:
 		d.State = trial.Done
 	}
-	if d.Restart(); d.State != trial.Running {
+	d.Restart()
+	if d.State != trial.Running {
 		d.Ended = time.Now().Round(0)
 	}
 	d.Evaluate()

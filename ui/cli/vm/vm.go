@@ -54,7 +54,7 @@ func goneIsNo(run func(*cobra.Command, []string) error) func(*cobra.Command, []s
 // isGone reports whether a guest has gone, as libvirt or as the daemon says it.
 func isGone(err error) bool {
 	var refused *api.Error
-	return errors.Is(err, guest.ErrGone) || errors.As(err, &refused) && refused.Code == api.Gone
+	return errors.Is(err, guest.ErrGone) || (errors.As(err, &refused) && refused.Code == api.Gone)
 }
 
 // change carries out steps of one guest, by the daemon where one runs. When one fails, what
@@ -359,7 +359,11 @@ func flavorsOut(w io.Writer, p view.Paint, c guest.Catalogue) {
 	t := view.NewTable(heads...).Drops("FAMILY", "QUEUES", "NODES", "NVME", "EMULATOR", "NETWORK")
 	for i := range c {
 		f := &c[i]
-		class, pages, network, drives, nodes := string(f.Class), "", "", "", ""
+		class := string(f.Class)
+		pages := ""
+		network := ""
+		drives := ""
+		nodes := ""
 		if f.Tier == workload.BatchTier {
 			class = string(workload.Batch)
 		}

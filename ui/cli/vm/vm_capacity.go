@@ -64,7 +64,9 @@ placed (homenode vm move); dedicated guests move at their next start only.`,
 			if divided {
 				headings = slices.Insert(headings, len(headings)-1, "NEXT AT")
 			}
-			t, p, said := view.NewTable(headings...).Drops("CLASS", "MEMORY", "VCPUS"), e.Paint(), map[string]string{}
+			t := view.NewTable(headings...).Drops("CLASS", "MEMORY", "VCPUS")
+			p := e.Paint()
+			said := map[string]string{}
 			for _, n := range counts {
 				why := n.Why.String()
 				if first := said[why]; first != "" && p.Width > 0 { // a pipe has each row whole

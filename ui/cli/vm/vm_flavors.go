@@ -67,16 +67,24 @@ func flavorsJSON(c guest.Catalogue) flavorsDocument {
 		x := flavorJSON{Name: f.Name, Family: f.Family, Class: guest.Class(f.Class), Tier: f.Tier, VCPUs: f.VCPUs, Memory: f.Memory, HugePage: f.HugePage,
 			SMT: f.SMT, MaxNodes: f.MaxNodes, Importance: f.Importance, Emulator: f.Emulator, IOThreads: f.IOThreads,
 			Queues: f.Queues, Network: f.Network, NVMe: f.NVMe}
-		x.ExactNodes, x.OnlyNodes, x.Realtime = f.ExactNodes, f.OnlyNodes, f.Realtime
+		x.ExactNodes = f.ExactNodes
+		x.OnlyNodes = f.OnlyNodes
+		x.Realtime = f.Realtime
 		x.Peak, x.Burst = f.NetworkBurst.Peak, f.NetworkBurst.Size
 		x.Own, x.SLO = f.Own, f.SLO
 		for _, c := range f.Cells {
 			x.Cells = append(x.Cells, flavorCell(c))
 		}
 		d := &x.Disk
-		d.IOPS, d.IOPSPerGiB, d.MostIOPS = f.Disk.IOPS, f.Disk.IOPSPerGiB, f.Disk.MostIOPS
-		d.Rate, d.RatePerGiB, d.MostRate = f.Disk.Rate, f.Disk.RatePerGiB, f.Disk.MostRate
-		d.BurstIOPS, d.BurstRate, d.Seconds = f.Disk.BurstIOPS, f.Disk.BurstRate, f.Disk.Seconds
+		d.IOPS = f.Disk.IOPS
+		d.IOPSPerGiB = f.Disk.IOPSPerGiB
+		d.MostIOPS = f.Disk.MostIOPS
+		d.Rate = f.Disk.Rate
+		d.RatePerGiB = f.Disk.RatePerGiB
+		d.MostRate = f.Disk.MostRate
+		d.BurstIOPS = f.Disk.BurstIOPS
+		d.BurstRate = f.Disk.BurstRate
+		d.Seconds = f.Disk.Seconds
 		doc.Flavors = append(doc.Flavors, x)
 	}
 	return doc

@@ -159,7 +159,7 @@ func rehome(c *cobra.Command, e *cli.Env, text []byte) ([]byte, error) {
 	for _, m := range home.Memory {
 		p.Memory = append(p.Memory, workload.NodeMemory{Node: m.Node, KiB: topology.KiB(m.KiB)})
 	}
-	if p.CPUs.Empty() || p.Home.Empty() || p.Class == workload.Dedicated && len(p.Pins) != p.VCPUs {
+	if p.CPUs.Empty() || p.Home.Empty() || (p.Class == workload.Dedicated && len(p.Pins) != p.VCPUs) {
 		return nil, errors.New("the daemon's answer names no CPUs for it")
 	}
 	return e.Libvirt.Rehome(h, text, guest.Home{Placement: p, Emulator: p.CPUs})

@@ -104,7 +104,9 @@ func limitsOf(c *cobra.Command, e *cli.Env, v *vmHost, flavor, network, rate str
 		if err != nil {
 			return l, cli.Usagef("%w", err)
 		}
-		l.Network, l.Burst, l.Disk = &f.Network, f.NetworkBurst, &f.Disk
+		l.Network = &f.Network
+		l.Burst = f.NetworkBurst
+		l.Disk = &f.Disk
 	}
 	size := func(flag, text string) (topology.KiB, error) {
 		if text == "0" {
@@ -132,13 +134,18 @@ func limitsOf(c *cobra.Command, e *cli.Env, v *vmHost, flavor, network, rate str
 			if d.Rate, err = size("rate", rate); err != nil {
 				return l, err
 			}
-			d.RatePerGiB, d.MostRate, d.BurstRate = 0, 0, 0
+			d.RatePerGiB = 0
+			d.MostRate = 0
+			d.BurstRate = 0
 		}
 		if c.Flags().Changed("iops") {
 			if iops < 0 || iops > 1<<40 {
 				return l, cli.Usagef("--iops %d; want 0 (no limit) or more", iops)
 			}
-			d.IOPS, d.IOPSPerGiB, d.MostIOPS, d.BurstIOPS = iops, 0, 0, 0
+			d.IOPS = iops
+			d.IOPSPerGiB = 0
+			d.MostIOPS = 0
+			d.BurstIOPS = 0
 		}
 		l.Disk = &d
 	}

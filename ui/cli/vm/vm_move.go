@@ -125,7 +125,7 @@ to CPUs or nodes.`,
 func adopt(c *cobra.Command, e *cli.Env, s *existing, guests []*guest.Guest, cells, dryRun bool) error {
 	refused := false
 	for _, g := range guests {
-		if g.Placed && g.Manual == "" || g.Next != nil {
+		if (g.Placed && g.Manual == "") || g.Next != nil {
 			fmt.Fprintf(e.Stdout, "%s is homenode's already.\n", g.Name)
 			continue
 		}

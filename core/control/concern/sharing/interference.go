@@ -36,7 +36,7 @@ func (t *turn) interferes() {
 			continue
 		}
 		w := share.Watch{ID: id, As: fmt.Sprint(o.CgroupID, t.Start(o)), Importance: workload.DefaultImportance, Important: important, Batch: batch,
-			CPUTime: o.CPUTime, Executed: o.Executed, Wait: o.Waited, WaitFrom: o.WaitedFrom, Held: o.Throttled > 0 || o.Executed.Cycles == 0 && fills(o)}
+			CPUTime: o.CPUTime, Executed: o.Executed, Wait: o.Waited, WaitFrom: o.WaitedFrom, Held: o.Throttled > 0 || (o.Executed.Cycles == 0 && fills(o))}
 		if at := place.Of(p.Placements, id); at != nil { // on another node other figures are usual
 			w.Importance, w.As = at.Importance, fmt.Sprint(w.As, " ", at.Home)
 		}
@@ -61,7 +61,7 @@ func (t *turn) interferes() {
 func (t *turn) unitOf(x *place.Subject) string {
 	cgroup := t.OwnCgroup(&x.Observation)
 	unit := path.Base(cgroup)
-	if !t.settings.Share.Stop || strings.HasPrefix(cgroup, "/user.slice/") || !strings.HasSuffix(unit, ".service") && !strings.HasSuffix(unit, ".scope") {
+	if !t.settings.Share.Stop || strings.HasPrefix(cgroup, "/user.slice/") || (!strings.HasSuffix(unit, ".service") && !strings.HasSuffix(unit, ".scope")) {
 		return ""
 	}
 	for _, slice := range strings.Split(strings.Trim(path.Dir(cgroup), "/"), "/") { // within another unit its name is anybody's

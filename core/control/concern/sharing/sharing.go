@@ -320,7 +320,10 @@ func (t *turn) whyLeft(x *place.Subject) []words.Reason {
 
 // input returns what is used of each node, and by whom.
 func (t *turn) input() share.Input {
-	h, policy, p, mine := t.Snapshot.Host, t.Policy, t.Plan, t.mine
+	h := t.Snapshot.Host
+	policy := t.Policy
+	p := t.Plan
+	mine := t.mine
 	in := share.Input{At: t.Began.Round(0).UTC(), Settings: t.settings.Share}
 	var dedicated topology.CPUSet
 	for i := range p.Placements {
