@@ -139,7 +139,9 @@ func TestPutOff(t *testing.T) {
 
 // TestOwns: the scheduler and the policies of threads are restored with it, nothing else is.
 func TestOwns(t *testing.T) {
-	for kind, want := range map[plan.SettingKind]bool{plan.Scheduler: true, plan.TaskPolicy: true, plan.CgroupCPUs: false} {
+	for kind, want := range map[plan.SettingKind]bool{
+		plan.Scheduler: true, plan.TaskPolicy: true, plan.CgroupCPUs: false,
+	} {
 		if got := (Bound{}).Owns(&plan.Entry{Kind: kind}); got != want {
 			t.Errorf("%s: %v", kind, got)
 		}

@@ -96,8 +96,14 @@ func TestNotWanted(t *testing.T) {
 		{"sharing is off", func(h *host) { h.Batch.ShareOn = false }, words.SchedulerNotShared, true},
 		{"turned off", func(h *host) { h.settings().Scheduler = false }, words.SchedulerOff, true},
 		{"held", func(h *host) { h.loop.Is("held scheduler") }, words.SchedulerHeld, true},
-		{"being changed", func(h *host) { h.loop.Is("busy scheduler"); h.Batch.ShareOn = false }, words.SchedulerRuns, false},
-		{"being restored", func(h *host) { h.loop.Is("undoes scheduler"); h.settings().Scheduler = false }, words.SchedulerRuns, false},
+		{"being changed", func(h *host) {
+			h.loop.Is("busy scheduler")
+			h.Batch.ShareOn = false
+		}, words.SchedulerRuns, false},
+		{"being restored", func(h *host) {
+			h.loop.Is("undoes scheduler")
+			h.settings().Scheduler = false
+		}, words.SchedulerRuns, false},
 	} {
 		h := on(t)
 		h.runs("v1")
@@ -234,7 +240,8 @@ func TestKeeps(t *testing.T) {
 		{"the version", share.SchedulerState{}, share.SchedulerState{Runs: "v1"}, true},
 		{"the choice", share.SchedulerState{}, share.SchedulerState{Chosen: "v1"}, true},
 		{"a trial", share.SchedulerState{}, share.SchedulerState{Trial: &share.Trial{}}, true},
-		{"a trial goes on", share.SchedulerState{Trial: &share.Trial{}}, share.SchedulerState{Trial: &share.Trial{Worst: 1}}, false},
+		{"a trial goes on", share.SchedulerState{Trial: &share.Trial{}},
+			share.SchedulerState{Trial: &share.Trial{Worst: 1}}, false},
 		{"a trial failed", share.SchedulerState{Trial: &share.Trial{}},
 			share.SchedulerState{Trial: &share.Trial{Why: words.Because(words.SchedulerDidEnd, "x")}}, true},
 		{"a trial is over", share.SchedulerState{Trial: &share.Trial{}}, share.SchedulerState{}, true},
@@ -254,8 +261,13 @@ func TestTells(t *testing.T) {
 	at := concerntest.Start
 	end := &share.SchedulerEnd{Kind: share.EndError}
 	ended := share.SchedulerState{Runs: "", End: end, Ended: at, Next: at.Add(time.Minute)}
-	held := share.SchedulerState{Runs: "v2", Upgrade: &share.Trial{To: "v2", Began: at, Until: at.Add(time.Hour), Ended: at, Held: true}}
-	back := share.SchedulerState{Runs: "v1", Upgrade: &share.Trial{To: "v2", Ended: at, Why: words.Because(words.SchedulerDidEnd, "x")}}
+	held := share.SchedulerState{Runs: "v2", Upgrade: &share.Trial{
+		To: "v2", Began: at, Until: at.Add(time.Hour), Ended: at, Held: true,
+	}}
+	back := share.SchedulerState{Runs: "v1", Upgrade: &share.Trial{
+		To: "v2", Ended: at, Why: words.Because(words.SchedulerDidEnd, "x"),
+	}}
+	runs := share.SchedulerState{Why: words.Because(words.SchedulerRuns)}
 	other := share.SchedulerState{Why: words.Because(words.SchedulerOther, "x")}
 	often := share.SchedulerState{Why: words.Because(words.SchedulerTooOften, 3, time.Minute)}
 	for _, c := range []struct {
@@ -264,7 +276,8 @@ func TestTells(t *testing.T) {
 		unable   words.Reason
 		want     string
 	}{
-		{"it ended", share.SchedulerState{Runs: "v1"}, ended, words.Reason{}, "event scheduler scheduler-ended error 1m0s error"},
+		{"it ended", share.SchedulerState{Runs: "v1"}, ended, words.Reason{},
+			"event scheduler scheduler-ended error 1m0s error"},
 		{"it had not run", share.SchedulerState{}, ended, words.Reason{}, ""},
 		{"it is known", share.SchedulerState{Runs: "v1", Ended: at}, ended, words.Reason{}, ""},
 		{"next try is past", share.SchedulerState{Runs: "v1"}, share.SchedulerState{End: end, Ended: at}, words.Reason{},
@@ -275,10 +288,11 @@ func TestTells(t *testing.T) {
 			"event scheduler scheduler-held-out v2 1h0m0s 0 0"},
 		{"a trial failed", share.SchedulerState{}, back, words.Reason{},
 			"event scheduler scheduler-went-back v2 The kernel ended it (x). v1 error"},
-		{"another scheduler", share.SchedulerState{}, other, words.Reason{}, "event scheduler text " + other.Why.String() + " error"},
+		{"another scheduler", share.SchedulerState{}, other, words.Reason{},
+			"event scheduler text " + other.Why.String() + " error"},
 		{"it is known", other, other, words.Reason{}, ""},
 		{"too often", share.SchedulerState{}, often, words.Reason{}, "event scheduler text " + often.Why.String() + " error"},
-		{"another reason", share.SchedulerState{}, share.SchedulerState{Why: words.Because(words.SchedulerRuns)}, words.Reason{}, ""},
+		{"another reason", share.SchedulerState{}, runs, words.Reason{}, ""},
 		{"no scheduler", share.SchedulerState{}, share.SchedulerState{}, words.Because(words.SchedulerNoKernel),
 			"once [no scheduler] text " + words.Because(words.SchedulerNoKernel).String()},
 	} {
