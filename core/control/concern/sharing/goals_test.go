@@ -350,7 +350,8 @@ func TestLimits(t *testing.T) {
 	for _, c := range []struct{ most, percent, want share.CacheLimit }{
 		{share.CacheLimit{Cache: 40, Bandwidth: 60}, share.CacheLimit{}, share.CacheLimit{Cache: 40, Bandwidth: 60}},
 		{share.CacheLimit{Cache: 40, Bandwidth: 60}, share.CacheLimit{Cache: 50}, share.CacheLimit{Cache: 20, Bandwidth: 60}},
-		{share.CacheLimit{Cache: 40, Bandwidth: 60}, share.CacheLimit{Bandwidth: 50}, share.CacheLimit{Cache: 40, Bandwidth: 30}},
+		{share.CacheLimit{Cache: 40, Bandwidth: 60}, share.CacheLimit{Bandwidth: 50},
+			share.CacheLimit{Cache: 40, Bandwidth: 30}},
 		{share.CacheLimit{Cache: 40, Bandwidth: 60}, share.CacheLimit{Cache: 1, Bandwidth: 1},
 			share.CacheLimit{Cache: 5, Bandwidth: 10}},
 		{share.CacheLimit{Bandwidth: 8}, share.CacheLimit{Cache: 50, Bandwidth: 1}, share.CacheLimit{Bandwidth: 8}},
