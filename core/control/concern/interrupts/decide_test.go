@@ -39,7 +39,9 @@ func TestPlaces(t *testing.T) {
 		{"nothing is changed", func(sc *concern.Scene, _ *Bound) { sc.Acts = false }, false, true},
 		{"report", func(_ *concern.Scene, b *Bound) { b.Mode = Report }, false, true},
 		{"left to a manager", func(_ *concern.Scene, b *Bound) { b.Managers = []scene.Manager{{}, manager} }, false, true},
-		{"left to the first manager", func(_ *concern.Scene, b *Bound) { b.Managers = []scene.Manager{manager} }, false, true},
+		{"left to the first manager", func(_ *concern.Scene, b *Bound) {
+			b.Managers = []scene.Manager{manager}
+		}, false, true},
 		{"a manager of something else", func(_ *concern.Scene, b *Bound) {
 			b.Managers = []scene.Manager{{Name: "x"}}
 		}, true, true},
