@@ -65,7 +65,7 @@ func TestEnters(t *testing.T) {
 	}
 }
 
-// TestChanges: the use of another level, more of it only at a lower load while all goals hold.
+// TestChanges: another level has its own use; the use rises only at a lower load, while all goals hold.
 func TestChanges(t *testing.T) {
 	fine, bad := &Outcome{Goals: []Verdict{{State: Fine}}}, &Outcome{Goals: []Verdict{{State: Missed}}}
 	none := &Outcome{Worst: -1}
@@ -98,7 +98,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestBlames: a miss just after a higher load is of that: its ceiling falls, and the current one stays.
+// TestBlames: a higher load causes a miss just after it: the ceiling of its level falls, and the current one stays.
 func TestBlames(t *testing.T) {
 	v, _ := missed(0.1) // window of 10 s
 	ago := func(d time.Duration) time.Time { return start.Add(-d) }

@@ -115,7 +115,7 @@ func TestMargin(t *testing.T) {
 		want   float64
 	}{
 		{[]float64{1, 9, 1}, leastMargin}, {[]float64{1, 1, 1, 1}, leastMargin},
-		{[]float64{10, 15, 20, 25}, 0.15}, {[]float64{10, 15, 10, 90}, 0.15}, {[]float64{10, 50, 10, 50}, mostMargin},
+		{[]float64{20, 25, 30, 90, 10, 15}, 0.15}, {[]float64{10, 15, 20, 25}, 0.15}, {[]float64{10, 15, 10, 90}, 0.15}, {[]float64{10, 50, 10, 50}, mostMargin},
 	} {
 		m := Past{Most: 100, Values: c.values}
 		if got := m.margin(); !near(got, c.want) {

@@ -7,7 +7,7 @@ import (
 	"github.com/homenode/homenode/core/words"
 )
 
-// full is a scan of 100 CPUs, of which online work keeps 20 busy and batch work the rest up to a use.
+// full is a scan of 100 CPUs: online work keeps 20 busy, and batch work the rest up to a use.
 func full(use float64) *Input {
 	return &Input{At: start, Hour: 5, Target: 0.65, Pool: 100, Busy: 100 * use, Batch: 100*use - 20, Least: 1}
 }

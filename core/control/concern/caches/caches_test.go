@@ -98,7 +98,7 @@ func TestGroup(t *testing.T) {
 	}
 }
 
-// TestNoGroup: why there is none, and that what was known is forgotten.
+// TestNoGroup: the reasons for no group; the concern then forgets its state.
 func TestNoGroup(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -122,7 +122,7 @@ func TestNoGroup(t *testing.T) {
 	}
 }
 
-// TestUnable: what this machine has not is left out, with the reason; the other resource is still limited.
+// TestUnable: a resource that this machine lacks has no limit, with the reason; the other one has its limit.
 func TestUnable(t *testing.T) {
 	for _, c := range []struct {
 		name, failed, limit, why string
@@ -160,7 +160,7 @@ func TestUnable(t *testing.T) {
 	}
 }
 
-// TestHow: the sentence on how far the group is.
+// TestHow: the sentence on the state of the group.
 func TestHow(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -251,7 +251,7 @@ func TestWholeCores(t *testing.T) {
 	}
 }
 
-// TestOwns: the group and what is in it, which are read again at each scan.
+// TestOwns: the group and its cgroups, which each scan reads again.
 func TestOwns(t *testing.T) {
 	h := on(t)
 	for i, kind := range []plan.SettingKind{plan.CacheGroup, plan.CacheTasks, plan.CgroupCPUs, plan.CgroupIdle} {

@@ -12,11 +12,11 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Loop answers what a concern asks from its fields, and writes down what the concern reports.
+// Loop answers the questions of a concern from its fields, and logs its reports.
 type Loop struct {
 	Scene   *concern.Scene
 	Facts   map[string]bool               // such as "held a", "busy a", "all held"
-	Parts   map[workload.ID][]workload.ID // what the observer calls a workload; its ID where there is no entry
+	Parts   map[workload.ID][]workload.ID // names that the observer has for a workload; its ID without an entry
 	Starts  map[workload.ID]uint64
 	Tries   map[work.Key]work.Retry
 	Effects []work.Effect
@@ -32,7 +32,7 @@ func (l *Loop) Is(facts string) {
 	}
 }
 
-// Told returns what was written down since the last call, a line each.
+// Told returns the lines of Log since the last call.
 func (l *Loop) Told() string {
 	all := strings.Join(l.Log, "\n")
 	l.Log = nil

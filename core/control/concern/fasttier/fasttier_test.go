@@ -37,7 +37,7 @@ func on(t *testing.T) *host {
 	return h
 }
 
-// add adds a workload at home on node 0, with memory on node 0 and on the slower one, of which it uses some.
+// add adds a workload at home on node 0, with memory on node 0 and on the slower node. It uses a part.
 func (h *host) add(id workload.ID, tier workload.Tier, fast, slow, used topology.KiB) *place.Subject {
 	o := concerntest.Service(id, topology.CPUs(0, 1, 2, 3))
 	o.Memory = []workload.NodeMemory{{Node: 0, KiB: fast}, {Node: 2, KiB: slow}}
@@ -204,7 +204,7 @@ func TestProtection(t *testing.T) {
 	h := on(t)
 	h.add("/a/x", workload.Online, 4*gib, 0, gib)
 	h.add("/a/y", workload.Online, 4*gib, 0, gib)
-	const one, two = "1207959552", "2415919104" // 1 GiB and an eighth of it
+	const one, two = "1207959552", "2415919104" // 1 GiB and an eighth more
 	const sum = "memory.low /a of fast-memory:/a: set-cgroup 0 > " + two + " fast-within"
 	concerntest.Expect(t, "first", h.scan(), `
 		memory.low /a/x of /a/x: stays

@@ -30,7 +30,7 @@ func (h *host) batch(id workload.ID, importance int, fast topology.KiB) *place.S
 	return x
 }
 
-// reclaims is what is reclaimed of whom, in MiB.
+// reclaims returns the workloads whose memory is reclaimed, with the MiB.
 func (h *host) reclaims() string {
 	var out []string
 	for _, d := range h.out.Settings {
@@ -50,7 +50,7 @@ func TestMakesRoom(t *testing.T) {
 		change func(*host)
 		want   string
 	}{
-		// 1 GiB wants to move up, and 512 MiB of 16 GiB stay free, of which 100 are.
+		// 1 GiB wants to move up, and 512 MiB of 16 GiB stay free; 100 MiB are free now.
 		{"one step", func(*host) {}, "/b 1024"},
 		{"less is short", func(h *host) { h.sc.Snapshot.Host.Nodes[0].Free = gib }, "/b 512"},
 		{"nothing is short", func(h *host) { h.sc.Snapshot.Host.Nodes[0].Free = 1536 * mib }, ""},
@@ -229,7 +229,7 @@ func TestMovesUp(t *testing.T) {
 	}
 }
 
-// TestMoveUpStep: all memory below the home counts as what is moved, at the pace.
+// TestMoveUpStep: a move counts all memory below the home, at the pace.
 func TestMoveUpStep(t *testing.T) {
 	for pace, want := range map[int64]float64{0: 0, 512 << 20: 4} {
 		h := roomy(t)
@@ -247,7 +247,7 @@ func TestMoveUpStep(t *testing.T) {
 	}
 }
 
-// TestMovesLessOften: what comes back to slower memory within a minute moves up less and less often.
+// TestMovesLessOften: memory that comes back to the slower node within a minute moves up less and less often.
 func TestMovesLessOften(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return concerntest.Start.Add(-d) }
 	for _, c := range []struct {

@@ -69,8 +69,8 @@ func TestWidensWithoutCPUs(t *testing.T) {
 	}
 }
 
-// TestWidenedCountsElsewhere: what was widened runs on all of its node from then on, so that fewer CPUs idle for the
-// next one.
+// TestWidenedCountsElsewhere: widened work runs on all of its node from then on, so that fewer CPUs idle for the next
+// workload.
 func TestWidenedCountsElsewhere(t *testing.T) {
 	h := on(t, plan.CachesPlace, 4, 4)
 	h.put(0, 1)

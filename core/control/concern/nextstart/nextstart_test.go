@@ -127,7 +127,7 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// TestParts: what is written of one part of a guest is read by the next, one at a time.
+// TestParts: the parts of a guest share a definition, so that one is written at a time.
 func TestParts(t *testing.T) {
 	sc, loop, claim := on()
 	claim.Part = &workload.Part{Of: "vm"}

@@ -46,7 +46,7 @@ func on(t *testing.T) *host {
 // settings is the configuration of the test.
 func (h *host) settings() *share.Settings { return &h.Batch.Settings().Share }
 
-// notNow is what is desired while no scheduler is loaded, or that is under way.
+// notNow has the desires while no scheduler is loaded, and while one is being loaded.
 const notNow = `
 	scheduler scheduler of scheduler: stays
 	sched.policy /b of /b: stays`
@@ -188,8 +188,8 @@ func TestAsks(t *testing.T) {
 	}
 }
 
-// TestOrders: the scheduler is told what each node may give to batch work, and whose cgroup is of which tier; nothing
-// while it is not loaded, sharing is off or nothing is changed.
+// TestOrders: the scheduler gets the budget of each node for batch work and the tier of each cgroup; it gets nothing
+// while it is not loaded, sharing is off or homenode changes nothing.
 func TestOrders(t *testing.T) {
 	add := func(h *host, id workload.ID, tier workload.Tier, class workload.Class) {
 		x := place.Subject{Spec: workload.Spec{Tier: tier}, Observation: concerntest.Service(id, topology.CPUs(0))}

@@ -147,7 +147,7 @@ func TestGoneWithoutWord(t *testing.T) {
 	concerntest.Expect(t, "desires", h.between(), "sched.policy /b of /b: stays")
 }
 
-// TestAdopts: what runs already, of an earlier daemon, is homenode's own again.
+// TestAdopts: a scheduler that an earlier daemon loaded is homenode's own again.
 func TestAdopts(t *testing.T) {
 	for _, c := range []struct{ name, journal, runs, want string }{
 		{"nothing is known", "", "", `
@@ -178,7 +178,7 @@ func TestAdopts(t *testing.T) {
 	}
 }
 
-// TestRestored: once it is out of the kernel nothing of it is left, and the user who waits for a swap is answered.
+// TestRestored: a scheduler that left the kernel leaves no state, and the user who waits for a swap gets an answer.
 func TestRestored(t *testing.T) {
 	h := on(t)
 	h.runs("v1")
@@ -225,7 +225,7 @@ func TestInput(t *testing.T) {
 	}
 }
 
-// TestKeeps: what must outlive the daemon goes to disk when it changes.
+// TestKeeps: a state that must outlive the daemon goes to disk when it changes.
 func TestKeeps(t *testing.T) {
 	at := concerntest.Start
 	for _, c := range []struct {
@@ -256,7 +256,7 @@ func TestKeeps(t *testing.T) {
 	}
 }
 
-// TestTells: history has what is new, once.
+// TestTells: history has each change once.
 func TestTells(t *testing.T) {
 	at := concerntest.Start
 	end := &share.SchedulerEnd{Kind: share.EndError}

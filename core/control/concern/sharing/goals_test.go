@@ -327,7 +327,7 @@ func TestTellsGoals(t *testing.T) {
 		over [goal /d]`)
 }
 
-// TestLimits: what can be limited besides cores, where the group of resctrl exists; goals leave at least a little.
+// TestLimits: caches and bandwidth can be limited where the group of resctrl exists; goals leave at least a little.
 func TestLimits(t *testing.T) {
 	for _, c := range []struct {
 		limit  share.CacheLimit

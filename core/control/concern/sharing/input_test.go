@@ -188,7 +188,7 @@ func TestRanOn(t *testing.T) {
 	}
 }
 
-// TestBatchInput: what is known of each batch workload.
+// TestBatchInput: the figures of each batch workload.
 func TestBatchInput(t *testing.T) {
 	h := on(t)
 	h.settings.Share.Stop = true
@@ -235,7 +235,7 @@ func TestLimitOf(t *testing.T) {
 	}
 }
 
-// TestFrozenLong: history has what is frozen for ten minutes.
+// TestFrozenLong: history has each workload that is frozen for ten minutes.
 func TestFrozenLong(t *testing.T) {
 	h := on(t)
 	h.Shared.Work = []share.Grant{

@@ -28,7 +28,7 @@ func TestWatched(t *testing.T) {
 	}
 }
 
-// TestNobodyWatched: without important work there is nobody to hurt, and what was known is forgotten.
+// TestNobodyWatched: without important work, batch work hurts none: the concern forgets its samples.
 func TestNobodyWatched(t *testing.T) {
 	h := on(t)
 	h.batch("/b", nil)
@@ -90,7 +90,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// TestBlame: history says once who was found to hurt whom, where homenode acts.
+// TestBlame: history has each offender with its victim once, where homenode acts.
 func TestBlame(t *testing.T) {
 	for _, acts := range []bool{true, false} {
 		h := on(t)

@@ -216,7 +216,7 @@ func TestSorts(t *testing.T) {
 		/homeless`)
 }
 
-// TestNothingToShare: why there is nothing, and what is forgotten then.
+// TestNothingToShare: the reasons for sharing nothing; the concern then forgets its state.
 func TestNothingToShare(t *testing.T) {
 	for _, c := range []struct {
 		name   string

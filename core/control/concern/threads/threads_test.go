@@ -194,7 +194,7 @@ func TestWhoIsDivided(t *testing.T) {
 	}
 }
 
-// TestManyThreads: work with many threads is not divided; what is divided stays so.
+// TestManyThreads: work with many threads is not divided; divided work stays divided.
 func TestManyThreads(t *testing.T) {
 	h := on(t)
 	h.w().Threads = workload.MostPerThread
@@ -313,7 +313,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// TestForgets: what is gone is forgotten, all of it, and nothing else.
+// TestForgets: workloads that are gone are forgotten entirely, and no others are.
 func TestForgets(t *testing.T) {
 	c := New()
 	for _, id := range []workload.ID{"/gone", "/w"} {
