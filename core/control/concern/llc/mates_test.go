@@ -175,3 +175,33 @@ func TestMeasuredAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestNoPod: work of one user, and of one slice of the system, is no pod.
+func TestNoPod(t *testing.T) {
+	for _, cgroup := range []string{"/user.slice/user-1000.slice/session-1.scope", "/system.slice/db.service", ""} {
+		if got := podOf(&workload.Observation{Cgroup: cgroup}); got != "" {
+			t.Errorf("%q is in pod %q", cgroup, got)
+		}
+	}
+}
+
+// TestAllNear: work that belongs together is kept together where all work has partners, and each of several partners
+// counts.
+func TestAllNear(t *testing.T) {
+	h := on(t, plan.CachesPlace, 1, 1, 1)
+	h.use(0.5, 1)
+	h.scene.Subjects[0].Spec.Near = []workload.Near{{Device: "eth0"}, {Workload: "b"}, {Workload: "c"}}
+	h.scene.Subjects[1].Spec.Near = []workload.Near{{Workload: "a"}}
+	h.scene.Subjects[2].Spec.Near = []workload.Near{{Workload: "a"}}
+	h.settled()
+	for i := range 3 {
+		h.in(i, "0")
+	}
+	h = on(t, plan.CachesPlace, 1, 1, 1)
+	h.use(0.5, 1)
+	h.scene.Subjects[0].Spec.Near = []workload.Near{{Device: "eth0"}, {Workload: "b"}, {Workload: "c"}}
+	h.settled()
+	for i := range 3 {
+		h.in(i, "0")
+	}
+}
