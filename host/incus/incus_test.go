@@ -177,6 +177,24 @@ func TestInstances(t *testing.T) {
 	}
 }
 
+// TestRuleVouchesForItsWishes: a rule that says nothing of CPUs does not make those of a key the operator's word.
+func TestRuleVouchesForItsWishes(t *testing.T) {
+	f := newFake(t)
+	f.process(100, "systemd", "/lxc.payload.web")
+	f.says(instanceJSON("web", "container", 100, map[string]string{"user.homenode.cpus": "64"}))
+	rule := &workload.Rule{Match: "incus:*", Tier: workload.Normal}
+	s := f.source(Options{Rule: func([]string, map[string]string) *workload.Rule { return rule }})
+	got, _ := f.claimsOf(s)
+	if asked := got["incus:web"].Asked; asked.CPUs != workload.Own || asked.Tier != workload.Operator {
+		t.Errorf("%+v", asked)
+	}
+	rule.CPUs = 2
+	got, _ = f.claimsOf(s)
+	if web := got["incus:web"]; web.Asked.CPUs != workload.Operator || web.Spec.CPUs != 2 {
+		t.Errorf("%+v, %d CPUs", web.Asked, web.Spec.CPUs)
+	}
+}
+
 // TestAskedSeldom: an answer counts until an instance comes or goes, or it is old; after a failure the next question
 // comes later each time, and the older answer counts.
 func TestAskedSeldom(t *testing.T) {

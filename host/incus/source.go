@@ -298,7 +298,7 @@ func (s *Source) claim(i *instance) (workload.Claim, []string) {
 		names := append([]string{string(spec.ID), spec.Name}, c.Cgroups...)
 		if r := s.o.Rule(names, nil); r != nil {
 			r.Apply(&spec)
-			c.Asked = workload.Asked{}
+			r.Vouch(&c.Asked)
 		}
 	}
 	// No scheduler has placed instances by other requests: their limits count.

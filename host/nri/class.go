@@ -114,7 +114,7 @@ func (o *Options) spec(g *group) (w wanted) {
 	if o.Rule != nil {
 		if r := o.Rule(g.names(), g.pod.labels); r != nil {
 			r.Apply(&w.Spec)
-			ruled(r, &w.asked)
+			r.Vouch(&w.asked)
 		}
 	}
 	var c *container
@@ -141,21 +141,6 @@ func (o *Options) spec(g *group) (w wanted) {
 		w.CPUs = max(1, w.CPUs)
 	}
 	return w
-}
-
-// ruled notes the wishes that a rule of the configuration makes.
-func ruled(r *workload.Rule, asked *workload.Asked) {
-	for _, x := range []struct {
-		said bool
-		word *workload.Word
-	}{
-		{r.Class != "", &asked.Class}, {r.Tier != "", &asked.Tier}, {r.Importance != nil, &asked.Importance},
-		{r.CPUs > 0, &asked.CPUs}, {r.Memory > 0, &asked.Memory}, {len(r.Near) > 0, &asked.Near},
-	} {
-		if x.said {
-			*x.word = workload.Operator
-		}
-	}
 }
 
 // resources returns what the containers of a workload ask for together.
