@@ -154,7 +154,7 @@ func TestInstances(t *testing.T) {
 	if asks := got["incus:asks"]; asks.Spec.CPUs != 3 || asks.Spec.Class != workload.Shared || asks.Asked.CPUs != workload.Own {
 		t.Errorf("%+v %+v", asks, asks.Spec)
 	}
-	if len(problems) != 2 || !strings.Contains(problems[0], "class dedicated") || !strings.Contains(problems[1], "memory") {
+	if len(problems) != 1 || !strings.Contains(problems[0], "class dedicated") || !strings.Contains(problems[0], "memory") {
 		t.Errorf("%q", problems)
 	}
 	if p := s.Processes(); len(p) != 1 || p[0].PID != 200 {
@@ -229,6 +229,39 @@ func TestAskedSeldom(t *testing.T) {
 	look(time.Second, 7, 1)
 	os.Remove(filepath.Join(f.root, "var/lib/incus/unix.socket"))
 	look(time.Second, 7, 0)
+}
+
+// TestManyWrongKeys: the author of an instance has one line of bounded length.
+func TestManyWrongKeys(t *testing.T) {
+	f := newFake(t)
+	f.process(100, "systemd", "/lxc.payload.web")
+	config := map[string]string{"user.homenode.class": "dedicated", "user.homenode.importance": "99"}
+	for k := range 1000 {
+		config[fmt.Sprint("user.homenode.", k, strings.Repeat("x", 1000))] = strings.Repeat("\n", 1000)
+	}
+	f.says(instanceJSON("web", "container", 100, config))
+	_, problems := f.claimsOf(f.source(Options{}))
+	if len(problems) != 1 || len(problems[0]) > 1500 || !strings.Contains(problems[0], " more") {
+		t.Errorf("%q", problems)
+	}
+}
+
+// TestLaterProcess: while the server does not answer, another process with the PID of an instance is not that instance.
+func TestLaterProcess(t *testing.T) {
+	f := newFake(t)
+	f.process(100, "systemd", "/lxc.payload.web")
+	f.says(instanceJSON("web", "container", 100, nil))
+	s := f.source(Options{})
+	if got, _ := f.claimsOf(s); len(got) != 1 {
+		t.Fatal(got)
+	}
+	f.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }
+	f.process(100, "systemd", "/lxc.payload.other")
+	stat := "100 (systemd) S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 77777" + strings.Repeat(" 0", 30)
+	f.write("proc/100/stat", stat)
+	if got, _ := f.claimsOf(s); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
 }
 
 func TestHostileAnswers(t *testing.T) {

@@ -47,8 +47,8 @@ var keys = []string{
 }
 
 const (
-	// mostBad bounds the keys of one instance that are reported.
-	mostBad = 8
+	// mostBad bounds the keys of one instance that are kept to be reported, and mostTroubles its line.
+	mostBad, mostTroubles = 8, 4
 	// defaultMemory is that of a virtual machine without limits.memory, and defaultCPUs its vCPUs.
 	defaultMemory topology.KiB = 1 << 20
 	defaultCPUs                = 1

@@ -177,6 +177,7 @@ func (s *Source) refresh(ctx context.Context, server, socket, run string) *answe
 	for k := range all {
 		i, ok, bad := read(server, &all[k])
 		if ok {
+			s.find(&i) // its start is kept
 			a.all = append(a.all, i)
 		}
 		if bad != "" && len(a.odd) < mostBad {
@@ -219,9 +220,12 @@ func (s *Source) find(i *instance) bool {
 	if err != nil || parsed.PID != i.process.PID {
 		return false
 	}
+	if i.process.Start > 0 && i.process.Start != parsed.Start { // another process has the PID by now
+		return false
+	}
 	i.process.Start = parsed.Start
 	if i.machine {
-		return strings.HasPrefix(string(parsed.Comm), "qemu") // the PID may be another program's by now
+		return strings.HasPrefix(string(parsed.Comm), "qemu")
 	}
 	text, err := s.text("proc", pid, "cgroup")
 	if err != nil {
@@ -266,8 +270,8 @@ func (s *Source) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 	for k := range running {
 		c, bad := s.claim(&running[k])
 		out = append(out, c)
-		for _, text := range bad {
-			problems = append(problems, workload.Problem{Subject: string(c.ID), Text: text})
+		if len(bad) > 0 { // one line: each is an event in the history, which the author of an instance must not fill
+			problems = append(problems, workload.Problem{Subject: string(c.ID), Text: words.Some(bad, mostTroubles)})
 		}
 	}
 	for _, text := range odd {
