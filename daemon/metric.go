@@ -60,8 +60,7 @@ func (d *Daemon) follow(ctx context.Context, i int) {
 			asked = nil
 			switch {
 			case a.err != nil:
-				text := a.err.Error()
-				now.Failed = words.Printable(text[:min(len(text), mostFailed)])
+				now.Failed = words.Clip(a.err.Error(), mostFailed)
 			case a.ok:
 				now.Value, now.Known = a.value, true
 				now.Failed = ""

@@ -326,11 +326,11 @@ func (s *Source) alone(i *instance) words.Reason {
 	case s.o.Manage != Every && !i.marked:
 		return words.Because(words.IncusUnmarked)
 	case i.nodes != "":
-		return words.Because(words.IncusNodes, words.Printable(i.nodes))
+		return words.Because(words.IncusNodes, i.nodes)
 	case i.limits != "" && i.machine:
-		return words.Because(words.IncusPinned, words.Printable(i.limits))
+		return words.Because(words.IncusPinned, i.limits)
 	case i.limits != "":
-		return words.Because(words.IncusLimits, words.Printable(i.limits))
+		return words.Because(words.IncusLimits, i.limits)
 	case len(i.devices) > 0:
 		return words.Because(words.GuestDevices, strings.Join(i.devices, ", "))
 	}

@@ -34,7 +34,7 @@ type Past struct {
 }
 
 // meet adds the readings, and reports whether all of them belong to other workloads, metrics or limits than
-// before. A goal that comes or goes beside another one takes no memory from it.
+// before. A goal that comes or goes next to another one takes no memory from it.
 func (s *State) meet(in *Input) (others bool) {
 	before := s.Goals
 	s.Goals = make([]Past, 0, len(in.Goals))
