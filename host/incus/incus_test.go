@@ -350,6 +350,36 @@ func TestSilentServer(t *testing.T) {
 	}
 }
 
+// TestServersWaitForNoOther: LXD is asked while Incus does not answer.
+func TestServersWaitForNoOther(t *testing.T) {
+	f := newFake(t)
+	f.process(100, "systemd", "/lxc.payload.web")
+	f.mkdir("var/lib/lxd")
+	l, err := net.Listen("unix", filepath.Join(f.root, "var/lib/lxd/unix.socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{})
+	other := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/1.0" {
+			close(asked)
+		}
+		io.WriteString(w, `{"type":"sync","metadata":null}`)
+	})}
+	go other.Serve(l)
+	defer other.Close()
+	f.answer = func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-asked:
+			fmt.Fprintf(w, `{"type":"sync","metadata":[%s]}`, instanceJSON("web", "container", 100, nil))
+		case <-r.Context().Done():
+		}
+	}
+	if got, problems := f.claimsOf(f.source(Options{})); len(got) != 1 || len(problems) > 0 {
+		t.Errorf("%+v, %q", got, problems)
+	}
+}
+
 // TestCluster: instances of other members of a cluster are none of this host's.
 func TestCluster(t *testing.T) {
 	f := newFake(t)

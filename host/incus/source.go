@@ -115,16 +115,21 @@ func (s *Source) Refresh(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
+	answers := make([]*answer, len(sockets))
+	var asked sync.WaitGroup
+	for k, x := range sockets { // one that does not answer takes no time from the others
+		asked.Go(func() { answers[k] = s.refresh(ctx, x.server, x.socket, x.run) })
+	}
+	asked.Wait()
 	var errs []error
 	var running []instance
 	var odd []string
-	for _, x := range sockets {
-		a := s.refresh(ctx, x.server, x.socket, x.run)
+	for k, a := range answers {
 		if a == nil {
 			continue
 		}
 		if a.err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", x.socket, a.err))
+			errs = append(errs, fmt.Errorf("%s: %w", sockets[k].socket, a.err))
 		}
 		for _, i := range a.all {
 			if s.find(&i) {
