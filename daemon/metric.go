@@ -36,6 +36,8 @@ const (
 	// leastRead and mostRead bound the time between two readings; in between it is a fifth of the window.
 	leastRead = time.Second
 	mostRead  = 10 * time.Second
+	// mostFailed bounds why a reading failed, bytes: a server words it, and each scan carries it.
+	mostFailed = 240
 )
 
 // follow reads one metric again and again until ctx ends. A reading that does not come back is given
@@ -58,7 +60,7 @@ func (d *Daemon) follow(ctx context.Context, i int) {
 			asked = nil
 			switch {
 			case a.err != nil:
-				now.Failed = words.Printable(a.err.Error())
+				now.Failed = words.Clip(a.err.Error(), mostFailed)
 			case a.ok:
 				now.Value, now.Known = a.value, true
 				now.Failed = ""

@@ -3,6 +3,7 @@ package control
 import (
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -240,5 +241,18 @@ func TestFastTierRestarts(t *testing.T) {
 	}
 	if n := len(f.applies(plan.SetCgroup)); n > 2 {
 		t.Errorf("%d settings, want 2 of the earlier daemon", n)
+	}
+}
+
+// TestClockSetBackTiers: after the clock was set back by a year, used memory still moves up.
+func TestClockSetBackTiers(t *testing.T) {
+	f, web, _ := tiered(t, "web", 2*gib, keep)
+	f.scan(12)
+	moves := len(f.applies(plan.MovePages))
+	f.put(web, gib, gib)
+	f.after(-365 * 24 * time.Hour)
+	f.scan(12)
+	if n := len(f.applies(plan.MovePages)); moves == 0 || n == moves {
+		t.Errorf("%d moves, then %d", moves, n-moves)
 	}
 }

@@ -2,11 +2,13 @@ package control
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/homenode/homenode/core/control/concern/sharing"
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share/goal"
 	"github.com/homenode/homenode/core/workload"
@@ -132,4 +134,34 @@ func TestLearnedSurvives(t *testing.T) {
 	if use := f.steering(t).Use; use > 0.45 {
 		t.Errorf("use %.2f; 0.40 was learned of this hour", use)
 	}
+}
+
+// TestGoalByName: a user names his processes, and gets no goal by a rule for that name. A rule for the path of
+// the cgroup gives one.
+func TestGoalByName(t *testing.T) {
+	for match, want := range map[string]int{"web": 0, "/user.slice/**": 1} {
+		rule := workload.Rule{Match: match, Tier: workload.Online, Goals: []workload.Goal{p99}}
+		f := newFake(t, 2, 8, func(s *Settings) { s.Rules = []workload.Rule{rule} })
+		id := f.addProcess(70, "web", 2, 1<<20, 1)
+		f.works[id].obs.UID = 1000
+		f.scan(2)
+		if got := subjectOf(f, id).Spec.Goals; len(got) != want {
+			t.Errorf("match %s: %v", match, got)
+		}
+	}
+	f := withGoal(t)
+	f.works["/web"].obs.UID = 33 // a service of the system that runs as a user
+	f.scan(2)
+	if got := subjectOf(f.fake, "/web").Spec.Goals; len(got) != 1 {
+		t.Errorf("a service: %v", got)
+	}
+}
+
+// subjectOf returns a workload of the newest scan.
+func subjectOf(f *fake, id workload.ID) *place.Subject {
+	k := slices.IndexFunc(f.s.Subjects, func(x *place.Subject) bool { return x.Observation.ID == id })
+	if k < 0 {
+		f.t.Fatalf("no subject %s", id)
+	}
+	return f.s.Subjects[k]
 }

@@ -2,6 +2,7 @@ package control
 
 import (
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -69,4 +70,21 @@ func hasCode(all []words.Reason, code words.Code) bool {
 		}
 	}
 	return false
+}
+
+// TestClockSetBackCaches: after the clock was set back by a year, work that became calm is kept in a cache again.
+func TestClockSetBackCaches(t *testing.T) {
+	f := newFake(t, 2, 16, func(s *Settings) { s.Policy.Caches = plan.CachesPlace })
+	f.perCache = 2
+	web := f.add("web", 2, 1<<20, 1)
+	f.works[web].obs.WaitedFrom = workload.PSI
+	f.scans(20)
+	f.works[web].obs.Waited = 0.4
+	f.scans(2)
+	f.works[web].obs.Waited = 0
+	f.after(-365 * 24 * time.Hour)
+	f.scans(40)
+	if now := f.placement(web); now.Caches.Len() != 1 {
+		t.Errorf("caches %v", now.Caches)
+	}
 }

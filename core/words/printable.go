@@ -35,3 +35,6 @@ func Printable(s string) string {
 	}
 	return b.String()
 }
+
+// Clip returns the first bytes of a text from another party, printable.
+func Clip(s string, most int) string { return Printable(s[:min(len(s), most)]) }

@@ -47,3 +47,18 @@ func (r *Rule) Apply(spec *Spec) {
 		spec.Near = append(spec.Near, near...)
 	}
 }
+
+// Vouch notes the wishes that a rule makes as the operator's.
+func (r *Rule) Vouch(asked *Asked) {
+	for _, x := range []struct {
+		said bool
+		word *Word
+	}{
+		{r.Class != "", &asked.Class}, {r.Tier != "", &asked.Tier}, {r.Importance != nil, &asked.Importance},
+		{r.CPUs > 0, &asked.CPUs}, {r.Memory > 0, &asked.Memory}, {len(r.Near) > 0, &asked.Near},
+	} {
+		if x.said {
+			*x.word = Operator
+		}
+	}
+}

@@ -67,10 +67,10 @@ func get(ctx context.Context, socket, path string, into any) error {
 	case err != nil:
 		return fmt.Errorf("the answer to %s is no JSON of Incus (status %d)", path, answer.StatusCode)
 	case wire.Type == "error" || answer.StatusCode != http.StatusOK:
-		return fmt.Errorf("%s: status %d: %s", path, answer.StatusCode, words.Printable(clip(wire.Error, 200)))
+		return fmt.Errorf("%s: status %d: %s", path, answer.StatusCode, words.Clip(wire.Error, 200))
 	}
 	if err := json.Unmarshal(wire.Metadata, into); err != nil {
-		return fmt.Errorf("the answer to %s is not understood: %s", path, words.Printable(clip(err.Error(), 200)))
+		return fmt.Errorf("the answer to %s is not understood: %s", path, words.Clip(err.Error(), 200))
 	}
 	return nil
 }
@@ -105,5 +105,3 @@ func instancesOf(ctx context.Context, socket string) ([]wireInstance, error) {
 	}
 	return here, nil
 }
-
-func clip(text string, most int) string { return text[:min(len(text), most)] }

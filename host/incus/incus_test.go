@@ -154,7 +154,7 @@ func TestInstances(t *testing.T) {
 	if asks := got["incus:asks"]; asks.Spec.CPUs != 3 || asks.Spec.Class != workload.Shared || asks.Asked.CPUs != workload.Own {
 		t.Errorf("%+v %+v", asks, asks.Spec)
 	}
-	if len(problems) != 2 || !strings.Contains(problems[0], "class dedicated") || !strings.Contains(problems[1], "memory") {
+	if len(problems) != 1 || !strings.Contains(problems[0], "class dedicated") || !strings.Contains(problems[0], "memory") {
 		t.Errorf("%q", problems)
 	}
 	if p := s.Processes(); len(p) != 1 || p[0].PID != 200 {
@@ -174,6 +174,24 @@ func TestInstances(t *testing.T) {
 	s = f.source(Options{Manage: None})
 	if got, _ = f.claimsOf(s); len(got) != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestRuleVouchesForItsWishes: a rule that says nothing of CPUs does not make those of a key the operator's word.
+func TestRuleVouchesForItsWishes(t *testing.T) {
+	f := newFake(t)
+	f.process(100, "systemd", "/lxc.payload.web")
+	f.says(instanceJSON("web", "container", 100, map[string]string{"user.homenode.cpus": "64"}))
+	rule := &workload.Rule{Match: "incus:*", Tier: workload.Normal}
+	s := f.source(Options{Rule: func([]string, map[string]string) *workload.Rule { return rule }})
+	got, _ := f.claimsOf(s)
+	if asked := got["incus:web"].Asked; asked.CPUs != workload.Own || asked.Tier != workload.Operator {
+		t.Errorf("%+v", asked)
+	}
+	rule.CPUs = 2
+	got, _ = f.claimsOf(s)
+	if web := got["incus:web"]; web.Asked.CPUs != workload.Operator || web.Spec.CPUs != 2 {
+		t.Errorf("%+v, %d CPUs", web.Asked, web.Spec.CPUs)
 	}
 }
 
@@ -211,6 +229,39 @@ func TestAskedSeldom(t *testing.T) {
 	look(time.Second, 7, 1)
 	os.Remove(filepath.Join(f.root, "var/lib/incus/unix.socket"))
 	look(time.Second, 7, 0)
+}
+
+// TestManyWrongKeys: the author of an instance has one line of bounded length.
+func TestManyWrongKeys(t *testing.T) {
+	f := newFake(t)
+	f.process(100, "systemd", "/lxc.payload.web")
+	config := map[string]string{"user.homenode.class": "dedicated", "user.homenode.importance": "99"}
+	for k := range 1000 {
+		config[fmt.Sprint("user.homenode.", k, strings.Repeat("x", 1000))] = strings.Repeat("\n", 1000)
+	}
+	f.says(instanceJSON("web", "container", 100, config))
+	_, problems := f.claimsOf(f.source(Options{}))
+	if len(problems) != 1 || len(problems[0]) > 1500 || !strings.Contains(problems[0], " more") {
+		t.Errorf("%q", problems)
+	}
+}
+
+// TestLaterProcess: while the server does not answer, another process with the PID of an instance is not that instance.
+func TestLaterProcess(t *testing.T) {
+	f := newFake(t)
+	f.process(100, "systemd", "/lxc.payload.web")
+	f.says(instanceJSON("web", "container", 100, nil))
+	s := f.source(Options{})
+	if got, _ := f.claimsOf(s); len(got) != 1 {
+		t.Fatal(got)
+	}
+	f.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }
+	f.process(100, "systemd", "/lxc.payload.other")
+	stat := "100 (systemd) S 1 1 1 0 -1 4194560 0 0 0 0 0 0 0 0 20 0 1 0 77777" + strings.Repeat(" 0", 30)
+	f.write("proc/100/stat", stat)
+	if got, _ := f.claimsOf(s); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
 }
 
 func TestHostileAnswers(t *testing.T) {
@@ -296,6 +347,36 @@ func TestSilentServer(t *testing.T) {
 	}
 	if err := f.source(Options{}).Refresh(ctx); err == nil {
 		t.Error("no error")
+	}
+}
+
+// TestServersWaitForNoOther: LXD is asked while Incus does not answer.
+func TestServersWaitForNoOther(t *testing.T) {
+	f := newFake(t)
+	f.process(100, "systemd", "/lxc.payload.web")
+	f.mkdir("var/lib/lxd")
+	l, err := net.Listen("unix", filepath.Join(f.root, "var/lib/lxd/unix.socket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan struct{})
+	other := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/1.0" {
+			close(asked)
+		}
+		io.WriteString(w, `{"type":"sync","metadata":null}`)
+	})}
+	go other.Serve(l)
+	defer other.Close()
+	f.answer = func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-asked:
+			fmt.Fprintf(w, `{"type":"sync","metadata":[%s]}`, instanceJSON("web", "container", 100, nil))
+		case <-r.Context().Done():
+		}
+	}
+	if got, problems := f.claimsOf(f.source(Options{})); len(got) != 1 || len(problems) > 0 {
+		t.Errorf("%+v, %q", got, problems)
 	}
 }
 

@@ -47,8 +47,8 @@ var keys = []string{
 }
 
 const (
-	// mostBad bounds the keys of one instance that are reported.
-	mostBad = 8
+	// mostBad bounds the keys of one instance that are kept to be reported, and mostTroubles its line.
+	mostBad, mostTroubles = 8, 4
 	// defaultMemory is that of a virtual machine without limits.memory, and defaultCPUs its vCPUs.
 	defaultMemory topology.KiB = 1 << 20
 	defaultCPUs                = 1
@@ -63,7 +63,7 @@ func read(server string, w *wireInstance) (i instance, ok bool, bad string) {
 		w.Project = "default"
 	}
 	if !named().MatchString(w.Name) || !named().MatchString(w.Project) {
-		name, project := words.Printable(clip(w.Name, 64)), words.Printable(clip(w.Project, 64))
+		name, project := words.Clip(w.Name, 64), words.Clip(w.Project, 64)
 		return i, false, fmt.Sprintf("instance %q of project %q is ignored: no such name is allowed", name, project)
 	}
 	if w.State.PID <= 1 || w.State.Status == "Stopped" {
@@ -86,19 +86,19 @@ func read(server string, w *wireInstance) (i instance, ok bool, bad string) {
 // sizes reads the limits that Incus knows.
 func (i *instance) sizes(config map[string]string) {
 	limit := strings.TrimSpace(config["limits.cpu"])
-	i.nodes = clip(strings.TrimSpace(config["limits.cpu.nodes"]), 64)
+	i.nodes = words.Clip(strings.TrimSpace(config["limits.cpu.nodes"]), 64)
 	n, err := strconv.Atoi(limit)
 	counted := err == nil && n > 0 && n <= topology.MaxID
 	switch {
 	case !i.machine:
-		i.limits = clip(limit, 64)
+		i.limits = words.Clip(limit, 64)
 		return
 	case limit == "":
 		i.cpus = defaultCPUs
 	case counted:
 		i.cpus = n
 	default:
-		i.limits = clip(limit, 64)
+		i.limits = words.Clip(limit, 64)
 	}
 	i.memory = defaultMemory
 	if kib, ok := sizeOf(config["limits.memory"]); ok {
@@ -114,14 +114,14 @@ func (i *instance) passed(devices map[string]map[string]string) {
 		nic := d["type"] == "nic" && (d["nictype"] == "physical" || d["nictype"] == "sriov")
 		gpu := d["type"] == "gpu" && d["gputype"] != "mdev"
 		if (nic || gpu || d["type"] == "pci") && len(i.devices) < mostBad {
-			i.devices = append(i.devices, words.Printable(clip(name, 64)))
+			i.devices = append(i.devices, words.Clip(name, 64))
 		}
 	}
 }
 
 func (i *instance) wrong(key, value, want string) {
 	if len(i.bad) < mostBad {
-		i.bad = append(i.bad, fmt.Sprintf("%s%s: %q; want %s", prefix, key, words.Printable(clip(value, 64)), want))
+		i.bad = append(i.bad, fmt.Sprintf("%s%s: %q; want %s", prefix, key, words.Clip(value, 64), want))
 	}
 }
 
@@ -157,8 +157,8 @@ func (i *instance) key(key, value string) {
 		case want != "":
 			i.wrong(key, value, want)
 		case !known && len(i.bad) < mostBad:
-			name := words.Printable(clip(key, 64))
-			i.bad = append(i.bad, fmt.Sprintf("%s%s is unknown; known are %s", prefix, name, strings.Join(keys, ", ")))
+			all := strings.Join(keys, ", ")
+			i.bad = append(i.bad, fmt.Sprintf("%s%s is unknown; known are %s", prefix, words.Clip(key, 64), all))
 		}
 	}
 }

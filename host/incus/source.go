@@ -115,16 +115,21 @@ func (s *Source) Refresh(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
+	answers := make([]*answer, len(sockets))
+	var asked sync.WaitGroup
+	for k, x := range sockets { // one that does not answer takes no time from the others
+		asked.Go(func() { answers[k] = s.refresh(ctx, x.server, x.socket, x.run) })
+	}
+	asked.Wait()
 	var errs []error
 	var running []instance
 	var odd []string
-	for _, x := range sockets {
-		a := s.refresh(ctx, x.server, x.socket, x.run)
+	for k, a := range answers {
 		if a == nil {
 			continue
 		}
 		if a.err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", x.socket, a.err))
+			errs = append(errs, fmt.Errorf("%s: %w", sockets[k].socket, a.err))
 		}
 		for _, i := range a.all {
 			if s.find(&i) {
@@ -177,6 +182,7 @@ func (s *Source) refresh(ctx context.Context, server, socket, run string) *answe
 	for k := range all {
 		i, ok, bad := read(server, &all[k])
 		if ok {
+			s.find(&i) // its start is kept
 			a.all = append(a.all, i)
 		}
 		if bad != "" && len(a.odd) < mostBad {
@@ -219,9 +225,12 @@ func (s *Source) find(i *instance) bool {
 	if err != nil || parsed.PID != i.process.PID {
 		return false
 	}
+	if i.process.Start > 0 && i.process.Start != parsed.Start { // another process has the PID by now
+		return false
+	}
 	i.process.Start = parsed.Start
 	if i.machine {
-		return strings.HasPrefix(string(parsed.Comm), "qemu") // the PID may be another program's by now
+		return strings.HasPrefix(string(parsed.Comm), "qemu")
 	}
 	text, err := s.text("proc", pid, "cgroup")
 	if err != nil {
@@ -266,8 +275,8 @@ func (s *Source) Claims(*topology.Host) (out []workload.Claim, problems []worklo
 	for k := range running {
 		c, bad := s.claim(&running[k])
 		out = append(out, c)
-		for _, text := range bad {
-			problems = append(problems, workload.Problem{Subject: string(c.ID), Text: text})
+		if len(bad) > 0 { // one line: each is an event in the history, which the author of an instance must not fill
+			problems = append(problems, workload.Problem{Subject: string(c.ID), Text: words.Some(bad, mostTroubles)})
 		}
 	}
 	for _, text := range odd {
@@ -298,7 +307,7 @@ func (s *Source) claim(i *instance) (workload.Claim, []string) {
 		names := append([]string{string(spec.ID), spec.Name}, c.Cgroups...)
 		if r := s.o.Rule(names, nil); r != nil {
 			r.Apply(&spec)
-			c.Asked = workload.Asked{}
+			r.Vouch(&c.Asked)
 		}
 	}
 	// No scheduler has placed instances by other requests: their limits count.
@@ -322,11 +331,11 @@ func (s *Source) alone(i *instance) words.Reason {
 	case s.o.Manage != Every && !i.marked:
 		return words.Because(words.IncusUnmarked)
 	case i.nodes != "":
-		return words.Because(words.IncusNodes, words.Printable(i.nodes))
+		return words.Because(words.IncusNodes, i.nodes)
 	case i.limits != "" && i.machine:
-		return words.Because(words.IncusPinned, words.Printable(i.limits))
+		return words.Because(words.IncusPinned, i.limits)
 	case i.limits != "":
-		return words.Because(words.IncusLimits, words.Printable(i.limits))
+		return words.Because(words.IncusLimits, i.limits)
 	case len(i.devices) > 0:
 		return words.Because(words.GuestDevices, strings.Join(i.devices, ", "))
 	}

@@ -116,7 +116,7 @@ func (o *Options) spec(g *group) (w wanted) {
 	if o.Rule != nil {
 		if r := o.Rule(g.names(), g.pod.labels); r != nil {
 			r.Apply(&w.Spec)
-			ruled(r, &w.asked)
+			r.Vouch(&w.asked)
 		}
 	}
 	var c *container
@@ -143,21 +143,6 @@ func (o *Options) spec(g *group) (w wanted) {
 		w.CPUs = max(1, w.CPUs)
 	}
 	return w
-}
-
-// ruled notes the wishes that a rule of the configuration makes.
-func ruled(r *workload.Rule, asked *workload.Asked) {
-	for _, x := range []struct {
-		said bool
-		word *workload.Word
-	}{
-		{r.Class != "", &asked.Class}, {r.Tier != "", &asked.Tier}, {r.Importance != nil, &asked.Importance},
-		{r.CPUs > 0, &asked.CPUs}, {r.Memory > 0, &asked.Memory}, {len(r.Near) > 0, &asked.Near},
-	} {
-		if x.said {
-			*x.word = workload.Operator
-		}
-	}
 }
 
 // resources returns what the containers of a workload ask for together.
@@ -205,7 +190,7 @@ func (p *pod) bestEffort(has *resources) bool {
 // wishes reads what annotations ask for. What is wrong says nothing; class is the one without annotations.
 func (p *pod) wishes(c *container, class workload.Class) (w workload.Wishes, bad []string) {
 	wrong := func(key, value, want string) {
-		bad = append(bad, fmt.Sprintf("annotation %s%s: %q; want %s", prefix, key, printable(cut(value)), want))
+		bad = append(bad, fmt.Sprintf("annotation %s%s: %q; want %s", prefix, key, words.Clip(value, mostCited), want))
 	}
 	for _, key := range keys {
 		value, _, ok := p.annotation(key, c)
@@ -257,7 +242,7 @@ func (p *pod) memoryOf(spec *workload.Spec, asked *workload.Asked, all []*contai
 		}
 		kib, ok := size(value)
 		if !ok {
-			bad = append(bad, fmt.Sprintf("annotation %s%s of container %s: %q; want a size with a unit, such as 8GiB", prefix, keyMemory, c.name, printable(cut(value))))
+			bad = append(bad, fmt.Sprintf("annotation %s%s of container %s: %q; want a size with a unit, such as 8GiB", prefix, keyMemory, c.name, words.Clip(value, mostCited)))
 		}
 		if !granted {
 			kib = min(kib, c.has.kib())
@@ -294,9 +279,9 @@ func unknownOf(annotations map[string]string) (u unknown) {
 	u.all = len(names)
 	for _, full := range names[:min(mostTroubles, len(names))] {
 		if strings.HasPrefix(full, prefix+markKey) {
-			u.first = append(u.first, fmt.Sprintf("annotation %s: homenode alone writes it", printable(cut(full))))
+			u.first = append(u.first, fmt.Sprintf("annotation %s: homenode alone writes it", words.Clip(full, mostCited)))
 		} else {
-			u.first = append(u.first, fmt.Sprintf("annotation %s: unknown; known are %s", printable(cut(full)), strings.Join(keys, ", ")))
+			u.first = append(u.first, fmt.Sprintf("annotation %s: unknown; known are %s", words.Clip(full, mostCited), strings.Join(keys, ", ")))
 		}
 	}
 	return u
@@ -311,7 +296,3 @@ func size(text string) (topology.KiB, bool) {
 	}
 	return topology.KiB((n + 1023) / 1024), true
 }
-
-func cut(text string) string { return text[:min(len(text), 64)] }
-
-func printable(text string) string { return words.Printable(text) }

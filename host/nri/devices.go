@@ -33,7 +33,8 @@ var gpuPaths = []string{"/dev/nvidia", "/dev/dri/renderD", "/dev/accel", "/dev/h
 func gpusOf(c *api.Container) []string {
 	var out []string
 	add := func(name string) {
-		if name != "" && len(name) <= mostDeviceName && len(out) < mostDevices && !slices.Contains(out, name) {
+		named := name != "" && len(name) <= mostDeviceName && workload.OneLine(name)
+		if named && len(out) < mostDevices && !slices.Contains(out, name) {
 			out = append(out, name)
 		}
 	}

@@ -33,7 +33,7 @@ func TestGPUsOf(t *testing.T) {
 		}}, []string{"gpu1", "gpu2", "GPU-0a1b", "gpu3"}},
 		{"the variable of NVIDIA's runtime", &api.Container{Env: []string{"PATH=/bin", "NVIDIA_VISIBLE_DEVICES=GPU-0a1b, 3,void"}}, []string{"GPU-0a1b", "gpu3"}},
 		{"the variable of an image", &api.Container{Env: []string{"NVIDIA_VISIBLE_DEVICES=all"}}, nil},
-		{"hostile", &api.Container{Env: []string{"NVIDIA_VISIBLE_DEVICES=GPU-" + strings.Repeat("x", 500) + ",-1,99999999999999999999,9:9:9,\x1b[2J"}}, []string{"gpu9"}},
+		{"hostile", &api.Container{Env: []string{"NVIDIA_VISIBLE_DEVICES=GPU-" + strings.Repeat("x", 500) + ",-1,99999999999999999999,9:9:9,\x1b[2J,GPU-\x1b[2J\nok"}}, []string{"gpu9"}},
 		{"too many", &api.Container{Env: []string{"NVIDIA_VISIBLE_DEVICES=" + strings.Repeat("1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,", 9)}},
 			[]string{"gpu1", "gpu2", "gpu3", "gpu4", "gpu5", "gpu6", "gpu7", "gpu8", "gpu9", "gpu10", "gpu11", "gpu12", "gpu13", "gpu14", "gpu15", "gpu16"}},
 	} {

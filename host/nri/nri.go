@@ -25,6 +25,7 @@ import (
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -198,7 +199,7 @@ func (p *Plugin) Refresh(ctx context.Context) error {
 // Configure tells which runtime this is.
 func (p *Plugin) Configure(_ context.Context, _, runtime, version string) (api.EventMask, error) {
 	p.mu.Lock()
-	p.name = printable(runtime + " " + version)
+	p.name = words.Printable(runtime + " " + version)
 	p.mu.Unlock()
 	return 0, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -162,7 +163,7 @@ func podOf(p *api.PodSandbox) *pod {
 		id: p.GetId(), namespace: cmp.Or(p.GetNamespace(), "default"), parent: p.GetLinux().GetCgroupParent(),
 		labels: maps.Clone(p.GetLabels()), annotations: ours(p.GetAnnotations()),
 	}
-	out.name = printable(out.namespace + "/" + name)
+	out.name = words.Printable(out.namespace + "/" + name)
 	out.unknown = unknownOf(out.annotations)
 	if r := p.GetLinux().GetPodResources(); r != nil {
 		out.resources = resourcesOf(r)
@@ -185,7 +186,8 @@ func ours(all map[string]string) map[string]string {
 func containerOf(c *api.Container, m marks) *container {
 	r := c.GetLinux().GetResources()
 	out := &container{
-		id: c.GetId(), name: printable(cmp.Or(c.GetName(), short(c.GetId()))), created: c.GetCreatedAt(), has: resourcesOf(r),
+		id: c.GetId(), name: words.Printable(cmp.Or(c.GetName(), short(c.GetId()))),
+		created: c.GetCreatedAt(), has: resourcesOf(r),
 		cgroup: cgroupOf(c.GetLinux().GetCgroupsPath()), stopped: c.GetState() == api.ContainerState_CONTAINER_STOPPED,
 		started: c.GetState() != api.ContainerState_CONTAINER_CREATED,
 	}

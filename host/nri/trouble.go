@@ -19,6 +19,9 @@ type trouble struct {
 // mostTroubles bounds the line of a pod: its author can write thousands of annotations.
 const mostTroubles = 4
 
+// mostCited bounds what is cited of an annotation, bytes.
+const mostCited = 64
+
 // troubles returns one line for all that is wrong with a pod; "" where nothing is. Each line is an event
 // in the history and in Kubernetes, which the author of a pod must not fill.
 func (p *pod) troubles(all []trouble) string {

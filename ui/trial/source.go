@@ -104,9 +104,18 @@ func (q *Query) Read(ctx context.Context) (float64, bool, error) {
 	defer cancel()
 	x, ok, err := q.read(bounded)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return 0, false, fmt.Errorf("%s did not answer in time", q.URL)
+		return 0, false, fmt.Errorf("%s did not answer in time", q.server())
 	}
 	return x, ok, err
+}
+
+// server is the address without a password, for errors.
+func (q *Query) server() string {
+	u, err := url.Parse(q.URL)
+	if err != nil {
+		return "the server"
+	}
+	return u.Redacted()
 }
 
 func (q *Query) read(bounded context.Context) (float64, bool, error) {
@@ -131,10 +140,10 @@ func (q *Query) read(bounded context.Context) (float64, bool, error) {
 		}
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
-		return 0, false, fmt.Errorf("%s: the answer is not that of Prometheus (%s)", q.URL, resp.Status)
+		return 0, false, fmt.Errorf("%s: the answer is not that of Prometheus (%s)", q.server(), resp.Status)
 	}
 	if answer.Status != "success" {
-		return 0, false, fmt.Errorf("%s: %s", q.URL, words.Printable(cmp.Or(answer.Error, resp.Status)))
+		return 0, false, fmt.Errorf("%s: %s", q.server(), words.Printable(cmp.Or(answer.Error, resp.Status)))
 	}
 	var pair []any
 	if answer.Data.ResultType == "vector" {
@@ -229,7 +238,7 @@ func (f *File) Read(context.Context) (float64, bool, error) {
 	n := 0
 	last := 0.0
 	for _, m := range f.Pattern.FindAllSubmatch(text, -1) {
-		x, err := finite(string(m[len(m)-1]))
+		x, err := finite(string(m[min(1, len(m)-1)]))
 		if err != nil {
 			return 0, false, fmt.Errorf("%s matches %w", f.Pattern, err)
 		}

@@ -75,3 +75,29 @@ func TestQueryWithoutEnd(t *testing.T) {
 		t.Errorf("%v; want %s", err, want)
 	}
 }
+
+// TestPasswordOfServer: everyone who may read the status reads why a metric failed.
+func TestPasswordOfServer(t *testing.T) {
+	answer := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(answer)) }))
+	defer server.Close()
+	q := &Query{URL: strings.Replace(server.URL, "http://", "http://me:secret@", 1), Text: "up"}
+	for _, answer = range []string{"", `{"status":"error","error":"no"}`} {
+		_, _, err := q.Read(t.Context())
+		if err == nil || strings.Contains(err.Error(), "secret") || !strings.Contains(err.Error(), "127.0.0.1") {
+			t.Errorf("%q: %v", answer, err)
+		}
+	}
+}
+
+// TestFirstGroup: the first group of a pattern is the number.
+func TestFirstGroup(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	if err := os.WriteFile(path, []byte("p99=12ms of 900\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := OfGoal(&workload.Goal{From: workload.FromFile, Text: path, Match: `p99=(\d+)ms of (\d+)`}, "")
+	if x, _, err := s.Read(t.Context()); x != 12 || err != nil {
+		t.Errorf("%v, %v", x, err)
+	}
+}

@@ -22,8 +22,8 @@
 //   - Where the ceiling holds the use down, one other resource of batch work is limited for a while
 //     to find out which one hurts, as in PARTIES (Chen, Delimitrou and Martinez, ASPLOS 2019). A
 //     limit that brings slack stays; another one is removed and not tried again for an hour.
-//   - The use at which goals held is remembered for each hour of the week. It is forgotten when the
-//     workload, its limit or its metric changes.
+//   - The use at which goals held is remembered for each hour of the week. It is forgotten when
+//     no workload, limit and metric is the same as before.
 //   - A metric that cannot be read, is stale or never changes is reported. The use then is the
 //     target, or the last use at which the goals held if that is lower.
 //

@@ -152,7 +152,7 @@ func Decide(in Input, was State) (Outcome, State) {
 		return Outcome{Use: in.Target, Worst: -1, Next: words.Because(words.GoalNone)}, State{}
 	}
 	s := was.copied()
-	if s.meet(&in) { // another workload or limit: the memory belongs to the earlier one
+	if s.meet(&in) { // the memory belongs to the earlier ones
 		goals := s.Goals
 		s = State{Goals: goals}
 	}
@@ -234,7 +234,11 @@ func (s State) copied() State {
 
 // heedClock moves what lies in the future, after the clock was set back, to now.
 func (s *State) heedClock(in *Input) {
-	for _, t := range []*time.Time{&s.Changed, &s.Fell, &s.Missed, &s.Raised, &s.LowFrom, &s.Trial.Began} {
+	all := []*time.Time{&s.Changed, &s.Fell, &s.Missed, &s.Raised, &s.LowFrom, &s.Trial.Began}
+	for k := range s.Levels {
+		all = append(all, &s.Levels[k].Raised, &s.Levels[k].Last)
+	}
+	for _, t := range all {
 		if t.After(in.At) {
 			*t = in.At
 		}

@@ -33,12 +33,12 @@ type Past struct {
 	From     time.Time   `json:"from,omitzero"`    // since when the value is the same
 }
 
-// meet adds the readings, and reports whether one of them belongs to another workload, metric or limit than
-// before.
-func (s *State) meet(in *Input) (another bool) {
+// meet adds the readings, and reports whether all of them belong to other workloads, metrics or limits than
+// before. A goal that comes or goes next to another one takes no memory from it.
+func (s *State) meet(in *Input) (others bool) {
 	before := s.Goals
 	s.Goals = make([]Past, 0, len(in.Goals))
-	another = len(before) > 0 && len(before) != len(in.Goals)
+	others = len(before) > 0
 	for i := range in.Goals {
 		r := &in.Goals[i]
 		fresh := Past{Workload: r.Workload, As: r.As, Metric: r.Metric, Most: r.Most}
@@ -47,22 +47,22 @@ func (s *State) meet(in *Input) (another bool) {
 		})
 		if k >= 0 {
 			fresh = before[k]
-		} else if len(before) > 0 {
-			another = true
+			others = false
 		}
 		fresh.take(r)
 		s.Goals = append(s.Goals, fresh)
 	}
-	return another
+	return others
 }
 
-// take adds a reading, if it is a new one.
+// take adds a reading, if it is a new one. An earlier time than before is a clock that was set back.
 func (m *Past) take(r *Reading) {
-	m.New = r.Known && !r.odd() && r.At.After(m.At)
+	m.New = r.Known && !r.odd() && !r.At.Equal(m.At)
 	if !m.New {
 		return
 	}
-	if n := len(m.Values); n > 0 && m.Values[n-1] == r.Value {
+	back := r.At.Before(m.At)
+	if n := len(m.Values); n > 0 && m.Values[n-1] == r.Value && !back {
 		m.Same++
 	} else {
 		m.Same, m.From = 0, r.At

@@ -509,7 +509,7 @@ func (t *turn) mayMove(x *important) bool {
 			return false
 		}
 	}
-	return t.Began.Sub(x.use.Moved) >= x.use.Wait
+	return t.Began.Sub(x.use.Moved).Abs() >= x.use.Wait
 }
 
 // explain gives the decision on important work its sentence.

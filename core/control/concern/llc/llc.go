@@ -317,7 +317,7 @@ func (t *turn) calm(x *place.Subject, p *workload.Placement) *Calm {
 		t.CacheCalm[o.ID] = c
 	}
 	c.Peak = max(o.CPUUse, c.Peak*fades)
-	old := func(at time.Time) bool { return t.Began.Sub(at) > remembered }
+	old := func(at time.Time) bool { return t.Began.Sub(at).Abs() > remembered }
 	c.Widened = slices.DeleteFunc(slices.Clone(c.Widened), old)
 	return c
 }
@@ -393,7 +393,7 @@ func (t *turn) leave(x *kept) {
 	if x.now.Empty() || x.moved {
 		return
 	}
-	measured := !x.calm.Chosen && t.Began.Sub(x.calm.Since) >= calmFor
+	measured := !x.calm.Chosen && t.Began.Sub(x.calm.Since).Abs() >= calmFor
 	crowded, wants := x.node.crowded(x.now)
 	switch {
 	case crowded != nil && x.node.idle(x.now) >= idleFrom:
@@ -467,7 +467,7 @@ func (t *turn) ready(x *kept) bool {
 		return false
 	}
 	quiet := calmFor << len(x.calm.Widened)
-	if t.Began.Sub(x.calm.Since) < quiet {
+	if t.Began.Sub(x.calm.Since).Abs() < quiet {
 		if t.Mode == plan.CachesPlace { // else its first decision says where it would be kept
 			x.why = words.Because(words.CacheSoon, quiet)
 		}
