@@ -21,6 +21,7 @@ var Tests = lab.Tests{
 	"bottle.wide":         bottleWide,
 	"caches.lines":        cachesLines,
 	"containers.count":    containersCount,
+	"containers.gpus":     gpuPods,
 	"count.homenode":      countHomenode,
 	"count.kernel":        countKernel,
 	"count.wide":          countWide,
