@@ -89,7 +89,7 @@ func systemContainersHome(t *lab.T, s systemContainers) {
 	Install(t)
 	s.startUp(t)
 	const spread = " --place interleave --unbind"
-	web := s.launch(t, "web", "--slot 1 --mib 64 --threads 2"+spread, "user.homenode.importance=70")
+	web := s.launch(t, "web", "--slot 1 --mib 64 --threads 2"+spread, "user.homenode.cpus=2")
 	limited := s.launch(t, "limited", "--slot 2 --mib 32 --threads 1"+spread, "limits.cpu=2")
 	pid := walkerIn(t, web, 64)
 	walkerIn(t, limited, 32)
@@ -100,14 +100,14 @@ func systemContainersHome(t *lab.T, s systemContainers) {
 	start := time.Now()
 	home := atOneNode(t, web, pid)
 	took := time.Since(start)
-	t.Poll(lab.SystemdLimit, time.Second, s.name+":web is in status with its importance", func() (bool, string) {
+	t.Poll(lab.SystemdLimit, time.Second, s.name+":web is in status with its key", func() (bool, string) {
 		text := t.Command(Installed, "status", "--json")
 		var status lab.Status
 		t.Do(json.Unmarshal([]byte(text), &status))
 		for _, w := range status.Workloads {
 			if w.ID == s.name+":web" {
-				is := w.Weight == 70 && w.Home == home.String()
-				return is, fmt.Sprintf("importance %d, home %q", w.Weight, w.Home)
+				is := w.CPUs == 2 && w.Home == home.String()
+				return is, fmt.Sprintf("%d CPUs, home %q", w.CPUs, w.Home)
 			}
 		}
 		return false, t.Command(Installed, "status")
