@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -341,6 +342,18 @@ func TestSlowServer(t *testing.T) {
 	s.patience = time.Millisecond
 	if got, problems := f.claimsOf(s); len(got) != 1 || len(problems) != 0 {
 		t.Fatalf("%+v %q", got, problems)
+	}
+	if claims, _ := s.Claims(nil); len(claims) != 1 {
+		t.Fatalf("%+v", claims)
+	}
+	// A container that has come since is left alone until the next answer.
+	f.process(200, "systemd", "/lxc.payload.new")
+	if got, problems := f.claimsOf(s); len(got) != 1 || len(problems) != 0 {
+		t.Fatalf("%+v %q", got, problems)
+	}
+	claims, _ := s.Claims(nil)
+	if len(claims) != 2 || !slices.ContainsFunc(claims, func(c workload.Claim) bool { return c.Covers("/lxc.payload.new") }) {
+		t.Fatalf("%+v", claims)
 	}
 }
 

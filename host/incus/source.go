@@ -71,7 +71,7 @@ type Source struct {
 	asked   map[string]chan *answer // questions under way
 	running []instance
 	odd     []string
-	silent  bool // a server has not answered yet
+	silent  bool // a server has not answered yet, or not since an instance came or went
 }
 
 // answer is what one server said.
@@ -165,8 +165,9 @@ func (s *Source) refresh(ctx context.Context, server, socket, run string) *answe
 	s.mu.Lock()
 	was, asked := s.known[socket], s.asked[socket]
 	s.mu.Unlock()
+	seen := s.seen(run)
 	if asked == nil {
-		now, seen := s.o.Now(), s.seen(run)
+		now := s.o.Now()
 		if was != nil && !was.due(now, seen) {
 			return was
 		}
@@ -183,7 +184,9 @@ func (s *Source) refresh(ctx context.Context, server, socket, run string) *answe
 	if was == nil {
 		return &answer{err: errLate, silent: true}
 	}
-	return was
+	older := *was
+	older.silent = was.silent || was.seen != seen
+	return &older
 }
 
 // keep remembers what a server answered, and the question under way.
