@@ -29,6 +29,9 @@ type Caps struct {
 	// PinsThreads: its driver gives threads of it CPUs of their own, and its source tells of
 	// those that others gave: that some have them (Observation.Pinned) says nothing.
 	PinsThreads bool `json:",omitzero"`
+	// GPUs: its manager gives it several, so that each of its processes may open another: what they
+	// have open is read before that of others.
+	GPUs bool `json:",omitzero"`
 	// Evicts: its manager can be asked to stop it or to run it elsewhere.
 	Evicts bool `json:",omitzero"`
 }

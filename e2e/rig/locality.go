@@ -65,21 +65,31 @@ func judgeWide(t *tally, c counts) (string, error) {
 const gpuLocal = 0.99
 
 // judgeGPUs fails unless each worker accesses memory on the node of its GPU, where it runs. Its text also has
-// the figures without homenode.
+// the figures without homenode, and the local accesses on any node.
 func judgeGPUs(t *tally, c counts) (string, error) {
+	if len(t.marks) == 0 {
+		return "", fmt.Errorf("no marks were reported")
+	}
 	var said []string
 	for _, m := range t.marks {
-		var near, total access
-		for _, w := range t.walkers {
+		var near, atGPU, total access
+		for _, w := range m.walkers {
 			all := c.of(m.tag, w.slot, everything)
+			if want := uint64(w.loads * m.passes); all.loads < want {
+				return "", fmt.Errorf("%s, %s: %d loads counted, it made %d", m.phase, w.name, all.loads, want)
+			}
 			atHome := c.of(m.tag, w.slot, home(m.homes[w.slot]))
-			total, near = total.plus(all), near.plus(atHome)
+			total, atGPU = total.plus(all), atGPU.plus(atHome)
+			near = near.plus(c.of(m.tag, w.slot, local))
 			p := part(atHome, all)
 			if strings.HasPrefix(m.phase, homenodePhase) && p < gpuLocal {
-				return "", fmt.Errorf("%s, %s: %s of its accesses are on the node of its GPU, %v", m.phase, w.name, percent(p), m.homes[w.slot])
+				const off = "%s, %s: %s of its accesses are on the node of its GPU, %v"
+				return "", fmt.Errorf(off, m.phase, w.name, percent(p), m.homes[w.slot])
 			}
 		}
-		said = append(said, fmt.Sprintf("%s %s", m.phase, percent(part(near, total))))
+		phase := strings.TrimPrefix(m.scene+", "+m.phase, ", ")
+		shares := fmt.Sprintf("%s (local on any node %s)", percent(part(atGPU, total)), percent(part(near, total)))
+		said = append(said, phase+" "+shares)
 	}
 	return "accesses on the node of the GPU: " + strings.Join(said, "; "), nil
 }
@@ -127,9 +137,13 @@ func localityTable(t *tally, c counts) *table {
 	}
 	tb.rows = append(tb.rows, head)
 	sums, totals := make([]access, len(t.marks)), make([]access, len(t.marks))
-	for _, w := range t.walkers {
+	for _, w := range t.everyWalker() {
 		row := []string{w.name, fmt.Sprint(w.mib), fmt.Sprint(w.threads), w.start, listText(t.homes[w.slot])}
 		for i, m := range t.marks {
+			if !m.counts(w) {
+				row = append(row, "-")
+				continue
+			}
 			l, a := c.of(m.tag, w.slot, local), c.of(m.tag, w.slot, everything)
 			sums[i], totals[i] = sums[i].plus(l), totals[i].plus(a)
 			cell := percent(part(l, a))

@@ -39,6 +39,31 @@ type markRecord struct {
 	walkers []walkerRecord
 }
 
+// counts reports whether the mark ended a scene with this walker.
+func (m *markRecord) counts(w walkerRecord) bool {
+	return m.scene == "" || slices.Contains(m.walkers, w)
+}
+
+// everyWalker returns the walkers of all scenes.
+func (t *tally) everyWalker() (all []walkerRecord) {
+	for _, m := range t.marks {
+		if m.scene == "" {
+			continue
+		}
+		for _, w := range m.walkers {
+			if !slices.Contains(all, w) {
+				all = append(all, w)
+			}
+		}
+	}
+	for _, w := range t.walkers {
+		if !slices.Contains(all, w) {
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
 // caseRecord is a row of a table whose last cells the host knows, by the tag of the mark.
 type caseRecord struct {
 	tag   uint32

@@ -1,6 +1,10 @@
 // Package incus knows the containers and virtual machines that Incus or LXD runs on this host: it is a source of the
 // daemon. It asks their REST API on the unix socket (doc/rest-api.md of Incus), reads and never writes.
 //
+// A question can take longer than a scan may wait, for the server starts a process for each container: its answer
+// counts at a later scan. Until a server has answered its first question all its containers are left alone, and until
+// the next answer those that came since.
+//
 // An instance is found by the process that the API names: a container by the cgroup of its init, which is
 // lxc.payload.NAME (lxc.container.conf(5)), a virtual machine by its QEMU. Settings are written by the drivers of
 // cgroups and processes.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,7 +115,9 @@ func (f *fake) claimsOf(s *Source) (map[workload.ID]workload.Claim, []string) {
 	}
 	claims, problems := s.Claims(nil)
 	for _, c := range claims {
-		out[c.ID] = c
+		if c.ID != "" { // all containers, while nothing is known
+			out[c.ID] = c
+		}
 	}
 	for _, p := range problems {
 		texts = append(texts, p.Subject+": "+p.Text)
@@ -377,6 +380,61 @@ func TestServersWaitForNoOther(t *testing.T) {
 	}
 	if got, problems := f.claimsOf(f.source(Options{})); len(got) != 1 || len(problems) > 0 {
 		t.Errorf("%+v, %q", got, problems)
+	}
+}
+
+// TestSlowServer: a server that takes longer than a scan waits is not asked again meanwhile, and its answer counts at a
+// later scan. Until the first one its containers are left alone: what they are and ask for is not known.
+func TestSlowServer(t *testing.T) {
+	f := newFake(t)
+	f.process(100, "systemd", "/lxc.payload.web")
+	f.says(instanceJSON("web", "container", 100, nil))
+	fine, late := f.answer, make(chan bool)
+	f.answer = func(w http.ResponseWriter, r *http.Request) {
+		<-late
+		fine(w, r)
+	}
+	s := f.source(Options{})
+	for range 2 {
+		s.patience = time.Millisecond
+		got, problems := f.claimsOf(s)
+		if len(got) != 0 || len(problems) != 1 || !strings.Contains(problems[0], "no answer yet") {
+			t.Fatalf("%+v %q", got, problems)
+		}
+		claims, _ := s.Claims(nil)
+		if len(claims) != 1 || claims[0].Alone.Code != words.SourceFailed || !claims[0].Covers("/lxc.payload.web/init.scope") || claims[0].Covers("/lxc.monitor.web") {
+			t.Fatalf("%+v", claims)
+		}
+	}
+	close(late)
+	s.patience = time.Minute
+	got, problems := f.claimsOf(s)
+	if len(got) != 1 || len(problems) != 0 || f.asked != 1 {
+		t.Fatalf("asked %d times: %+v %q", f.asked, got, problems)
+	}
+	if claims, _ := s.Claims(nil); len(claims) != 1 {
+		t.Fatalf("%+v", claims)
+	}
+
+	// Later the older answer counts while another question is under way.
+	late = make(chan bool)
+	defer close(late)
+	f.now = f.now.Add(askEvery)
+	s.patience = time.Millisecond
+	if got, problems := f.claimsOf(s); len(got) != 1 || len(problems) != 0 {
+		t.Fatalf("%+v %q", got, problems)
+	}
+	if claims, _ := s.Claims(nil); len(claims) != 1 {
+		t.Fatalf("%+v", claims)
+	}
+	// A container that has come since is left alone until the next answer.
+	f.process(200, "systemd", "/lxc.payload.new")
+	if got, problems := f.claimsOf(s); len(got) != 1 || len(problems) != 0 {
+		t.Fatalf("%+v %q", got, problems)
+	}
+	claims, _ := s.Claims(nil)
+	if len(claims) != 2 || !slices.ContainsFunc(claims, func(c workload.Claim) bool { return c.Covers("/lxc.payload.new") }) {
+		t.Fatalf("%+v", claims)
 	}
 }
 

@@ -49,8 +49,10 @@ var sockets = []struct{ server, socket, run string }{
 }
 
 const (
-	// asking bounds one Refresh.
-	asking = 2 * time.Second
+	// patience is how long a scan waits for an answer that is due. One that comes later counts at the next scan.
+	patience = 2 * time.Second
+	// askWithin bounds a question: a busy host with some hundred containers takes that long for their states.
+	askWithin = time.Minute
 	// askEvery is how long an answer counts where no instance was seen to come or go. Configurations change so
 	// seldom; the answer costs Incus a process for each container.
 	askEvery = 30 * time.Second
@@ -62,21 +64,29 @@ const (
 type Source struct {
 	o Options
 
+	patience time.Duration
+
 	mu      sync.Mutex // guards the fields below; no file is read with it held
 	known   map[string]*answer
+	asked   map[string]chan *answer // questions under way
 	running []instance
 	odd     []string
+	silent  bool // a server has not answered yet, or not since an instance came or went
 }
 
 // answer is what one server said.
 type answer struct {
-	at    time.Time
-	seen  string // the value of seen then
-	all   []instance
-	odd   []string // problems in the answer
-	err   error
-	fails int
+	at     time.Time
+	seen   string // the value of seen then
+	all    []instance
+	odd    []string // problems in the answer
+	err    error
+	fails  int
+	silent bool // neither this question nor one before it was answered
 }
+
+// errLate is of a server that has not answered its first question yet.
+var errLate = errors.New("no answer yet")
 
 // New makes a source; Refresh reads.
 func New(o Options) *Source {
@@ -84,7 +94,7 @@ func New(o Options) *Source {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Source{o: o, known: map[string]*answer{}}
+	return &Source{o: o, patience: patience, known: map[string]*answer{}, asked: map[string]chan *answer{}}
 }
 
 // Name is the source's.
@@ -113,7 +123,7 @@ func (s *Source) Refresh(ctx context.Context) error {
 	if s.o.Manage == None {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, asking)
+	ctx, cancel := context.WithTimeout(ctx, s.patience)
 	defer cancel()
 	answers := make([]*answer, len(sockets))
 	var asked sync.WaitGroup
@@ -124,10 +134,12 @@ func (s *Source) Refresh(ctx context.Context) error {
 	var errs []error
 	var running []instance
 	var odd []string
+	silent := false
 	for k, a := range answers {
 		if a == nil {
 			continue
 		}
+		silent = silent || a.silent
 		if a.err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", sockets[k].socket, a.err))
 		}
@@ -143,56 +155,91 @@ func (s *Source) Refresh(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.running, s.odd = running, odd
+	s.silent = silent
 	return errors.Join(errs...)
 }
 
-// refresh asks one server where that is due; nil where there is none.
+// refresh asks one server where that is due, and waits for the answer as long as the context lasts; nil where there
+// is no server.
 func (s *Source) refresh(ctx context.Context, server, socket, run string) *answer {
 	file := filepath.Join(s.o.Root, socket)
 	if st, err := os.Stat(file); err != nil || st.Mode().Type() != fs.ModeSocket {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.known, socket)
+		s.keep(socket, nil, nil)
 		return nil
 	}
 	s.mu.Lock()
-	was := s.known[socket]
+	was, asked := s.known[socket], s.asked[socket]
 	s.mu.Unlock()
-	now, seen := s.o.Now(), s.seen(run)
-	if was != nil {
-		age := now.Sub(was.at).Abs()
-		wait := min(retryFirst<<min(max(was.fails-1, 0), 10), retryMost)
-		fresh := was.err == nil && was.seen == seen && age < askEvery
-		rests := was.err != nil && age < wait
-		if fresh || rests {
+	seen := s.seen(run)
+	if asked == nil {
+		now := s.o.Now()
+		if was != nil && !was.due(now, seen) {
 			return was
 		}
+		asked = make(chan *answer, 1)
+		go func() { asked <- ask(context.WithoutCancel(ctx), server, file, was, answer{at: now, seen: seen}) }()
 	}
-	a := &answer{at: now, seen: seen}
+	select {
+	case a := <-asked:
+		for k := range a.all {
+			s.find(&a.all[k]) // its start is kept
+		}
+		s.keep(socket, a, nil)
+		return a
+	case <-ctx.Done():
+		s.keep(socket, was, asked)
+	}
+	if was == nil {
+		return &answer{err: errLate, silent: true}
+	}
+	older := *was
+	older.silent = was.silent || was.seen != seen
+	return &older
+}
+
+// keep remembers what a server answered, and the question under way.
+func (s *Source) keep(socket string, a *answer, asked chan *answer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.known[socket], s.asked[socket] = a, asked
+}
+
+// due reports whether it is time to ask a server again.
+func (a *answer) due(now time.Time, seen string) bool {
+	age := now.Sub(a.at).Abs()
+	if a.err != nil {
+		wait := min(retryFirst<<min(max(a.fails-1, 0), 10), retryMost)
+		return age >= wait
+	}
+	return a.seen != seen || age >= askEvery
+}
+
+// ask completes an answer. After a failure the older one, was, counts.
+func ask(ctx context.Context, server, file string, was *answer, a answer) *answer {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
 	all, err := instancesOf(ctx, file)
 	if err != nil {
 		a.err = err
 		a.fails = 1
-		if was != nil { // the older answer counts
+		a.silent = true
+		if was != nil {
 			a.fails = was.fails + 1
 			a.all = was.all
 			a.odd = was.odd
+			a.silent = was.silent
 		}
 	}
 	for k := range all {
 		i, ok, bad := read(server, &all[k])
 		if ok {
-			s.find(&i) // its start is kept
 			a.all = append(a.all, i)
 		}
 		if bad != "" && len(a.odd) < mostBad {
 			a.odd = append(a.odd, bad)
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.known[socket] = a
-	return a
+	return &a
 }
 
 // seen returns a text that changes when an instance starts or stops, without a question: of the cgroups of containers,
@@ -271,7 +318,12 @@ func (s *Source) text(parts ...string) (string, error) {
 func (s *Source) Claims(*topology.Host) (out []workload.Claim, problems []workload.Problem) {
 	s.mu.Lock()
 	running, odd := s.running, s.odd
+	silent := s.silent
 	s.mu.Unlock()
+	if silent { // what its instances are and ask for is not known
+		why := words.Because(words.SourceFailed, s.Name())
+		out = append(out, workload.Claim{Cgroups: []string{payloads + "*"}, Alone: why})
+	}
 	for k := range running {
 		c, bad := s.claim(&running[k])
 		out = append(out, c)

@@ -18,7 +18,9 @@ import (
 
 const (
 	// Budget is the time that one round may take: with a round every 30 s less than a
-	// thousandth of a CPU. A round ends with the workload that it is at.
+	// thousandth of a CPU. A round ends with the workload that it is at. Work that is given several GPUs
+	// has as much for itself, before the others: until it is known which of its processes opened
+	// which GPU, new memory is on the wrong node.
 	Budget = 20 * time.Millisecond
 
 	// mostProcesses and mostDescriptors bound one workload: a server's workers have
@@ -64,13 +66,17 @@ func (f *Finder) Links(ctx context.Context, h *topology.Host, all []workload.Obs
 	if f.own == "" {
 		f.own, _ = f.files.link("proc/self/ns/net")
 	}
-	order := make([]*workload.Observation, 0, len(all))
+	var first, order []*workload.Observation
 	here := map[workload.ID]bool{}
 	for i := range all {
 		o := &all[i]
 		here[o.ID] = true
 		if k := f.known[o.ID]; k != nil && k.start != startOf(o) {
 			delete(f.known, o.ID)
+		}
+		if o.Caps.GPUs {
+			first = append(first, o)
+			continue
 		}
 		order = append(order, o)
 	}
@@ -81,13 +87,15 @@ func (f *Finder) Links(ctx context.Context, h *topology.Host, all []workload.Obs
 		}
 		return time.Time{}
 	}
-	slices.SortStableFunc(order, func(a, b *workload.Observation) int { return since(a).Compare(since(b)) })
-	begun := f.now()
-	for _, o := range order {
-		if ctx.Err() != nil || f.now().Sub(begun) > Budget {
-			break
+	for _, some := range [][]*workload.Observation{first, order} {
+		slices.SortStableFunc(some, func(a, b *workload.Observation) int { return since(a).Compare(since(b)) })
+		begun := f.now()
+		for _, o := range some {
+			if ctx.Err() != nil || f.now().Sub(begun) > Budget {
+				break
+			}
+			f.known[o.ID] = &found{at: f.now(), start: startOf(o), links: r.of(o)}
 		}
-		f.known[o.ID] = &found{at: f.now(), start: startOf(o), links: r.of(o)}
 	}
 	links, at := map[workload.ID][]workload.Link{}, map[workload.ID]time.Time{}
 	for id, k := range f.known {

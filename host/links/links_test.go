@@ -419,6 +419,29 @@ func TestRoundsAreBounded(t *testing.T) {
 	}
 }
 
+// Work that is given several GPUs is read in every round, however many others there are.
+func TestGPUsFirst(t *testing.T) {
+	files := map[string]string{}
+	all := []workload.Observation{work("/train", 99)}
+	all[0].Caps.GPUs = true
+	for i := range 10 {
+		all = append(all, work(fmt.Sprintf("/w%d", i), 100+i))
+	}
+	f := New("/")
+	now := time.Unix(0, 0)
+	f.now = func() time.Time { now = now.Add(2 * Budget / 3); return now } // a workload has spent the budget
+	f.files = &fake{disk: disk{tree(t, with(files))}}
+	f.Links(t.Context(), host(), all)
+	files["proc/99/fd/3"] = "→/dev/tap12" // opened since
+	f.files = &fake{disk: disk{tree(t, with(files))}}
+	if links, _ := f.Links(t.Context(), host(), all); len(links["/train"]) != 1 {
+		t.Errorf("links %v, known %d", links, len(f.known))
+	}
+	if len(f.known) < 3 {
+		t.Errorf("others wait for it: %d of 11 known", len(f.known))
+	}
+}
+
 // A round ends with its context too: no workload is looked at.
 func TestRoundsEndWithContext(t *testing.T) {
 	tree := &fake{disk: disk{tree(t, with(map[string]string{"proc/100/fd/3": "→/dev/tap12"}))}}

@@ -23,8 +23,17 @@ const (
 	visible = "NVIDIA_VISIBLE_DEVICES="
 )
 
-// gpuPaths are the device files of GPUs and accelerators, as in host/links.
-var gpuPaths = []string{"/dev/nvidia", "/dev/dri/renderD", "/dev/accel", "/dev/hl"}
+// gpuPaths are the device files of GPUs and accelerators, each before its number. What a runtime gives with them
+// (/dev/nvidiactl, /dev/nvidia-uvm) is no GPU.
+var gpuPaths = []string{"/dev/nvidia", "/dev/dri/renderD", "/dev/accel", "/dev/accel/accel", "/dev/hl"}
+
+// isGPU reports whether a device file is a GPU's.
+func isGPU(file string) bool {
+	return slices.ContainsFunc(gpuPaths, func(before string) bool {
+		number, ok := strings.CutPrefix(file, before)
+		return ok && number != "" && strings.Trim(number, "0123456789") == ""
+	})
+}
 
 // gpusOf returns the GPUs that a container is given, by names that the host's devices have: numbers
 // of character devices of its spec, or else names of the Container Device Interface
@@ -40,8 +49,7 @@ func gpusOf(c *api.Container) []string {
 	}
 	listed := c.GetLinux().GetDevices()
 	for _, d := range listed[:min(len(listed), mostListed)] {
-		isGPU := slices.ContainsFunc(gpuPaths, func(p string) bool { return strings.HasPrefix(d.GetPath(), p) })
-		if isGPU && d.GetType() == "c" && d.GetMajor() > 0 {
+		if isGPU(d.GetPath()) && d.GetType() == "c" && d.GetMajor() > 0 {
 			add(fmt.Sprintf("%d:%d", d.GetMajor(), d.GetMinor()))
 		}
 	}

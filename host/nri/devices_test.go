@@ -26,7 +26,12 @@ func TestGPUsOf(t *testing.T) {
 			device("/dev/null", "c", 1, 3), device("/dev/nvidiactl", "c", 195, 255), device("/dev/nvidia2", "c", 195, 2),
 			device("/dev/nvidia2", "c", 195, 2), device("/dev/dri/renderD129", "c", 226, 129), device("/dev/kfd", "c", 235, 0),
 			device("/dev/accel/accel0", "b", 261, 0), device("/dev/nvidia7", "c", -1, 7),
-		}}, Env: []string{"NVIDIA_VISIBLE_DEVICES=0"}}, []string{"195:255", "195:2", "226:129"}},
+			device("/dev/accel/accel3", "c", 261, 3), device("/dev/accel/accel_controlD3", "c", 261, 67),
+			device("/dev/nvidia-uvm", "c", 510, 0), device("/dev/nvidia-caps/nvidia-cap12", "c", 237, 12),
+		}}, Env: []string{"NVIDIA_VISIBLE_DEVICES=0"}}, []string{"195:2", "226:129", "261:3"}},
+		{"files beside those of GPUs alone", &api.Container{Linux: &api.LinuxContainer{Devices: []*api.LinuxDevice{
+			device("/dev/nvidiactl", "c", 195, 255), device("/dev/nvidia-modeset", "c", 195, 254),
+		}}, Env: []string{"NVIDIA_VISIBLE_DEVICES=0"}}, []string{"gpu0"}},
 		{"names of the Container Device Interface", &api.Container{CDIDevices: []*api.CDIDevice{
 			{Name: "nvidia.com/gpu=1"}, {Name: "nvidia.com/gpu=2:0"}, {Name: "nvidia.com/gpu=GPU-0a1b"}, {Name: "nvidia.com/gpu=all"},
 			{Name: "k8s.gpu.nvidia.com/claim=8a5c-gpu-3"}, {Name: "vendor.com/nic=4"}, {Name: ""},
@@ -95,6 +100,10 @@ func TestGPUsBeforeTheFirstPage(t *testing.T) {
 		})
 	}
 	for gpu := range 4 {
+		beside := []*api.LinuxDevice{
+			{Path: "/dev/nvidiactl", Type: "c", Major: 195, Minor: 255},
+			{Path: "/dev/nvidia-uvm", Type: "c", Major: 510},
+		}
 		given := []*api.LinuxDevice{{Path: fmt.Sprintf("/dev/nvidia%d", gpu), Type: "c", Major: 195, Minor: int64(gpu)}}
 		for _, tt := range []struct {
 			name        string
@@ -103,6 +112,7 @@ func TestGPUsBeforeTheFirstPage(t *testing.T) {
 			env         []string
 		}{
 			{"device files", nil, given, nil},
+			{"device files, with those beside them", nil, append(given, beside...), nil},
 			{"variable", nil, nil, []string{fmt.Sprintf("NVIDIA_VISIBLE_DEVICES=GPU-%d", gpu)}},
 			{"any GPU by annotation", map[string]string{"homenode.io/near": "gpu=auto"}, given, nil},
 			{"a GPU by annotation", map[string]string{"homenode.io/near": fmt.Sprintf("gpu%d", gpu)}, nil, nil},
@@ -122,6 +132,28 @@ func TestGPUsBeforeTheFirstPage(t *testing.T) {
 			if got := a.GetLinux().GetResources().GetCpu().GetCpus(); got != want {
 				t.Errorf("gpu%d by %s: begins on CPUs %q, want %s", gpu, tt.name, got, want)
 			}
+		}
+	}
+}
+
+// A pod with several GPUs says so: its processes may open another one each.
+func TestSeveralGPUs(t *testing.T) {
+	for gpus := range 3 {
+		n := newNode(t, twoNodes(t), "/nowhere")
+		n.scan()
+		p := n.addPod(nil)
+		c := &api.Container{Id: "c", PodSandboxId: p.Id, Name: "a", CreatedAt: 1, Linux: &api.LinuxContainer{
+			CgroupsPath: "/k8s.io/c", Resources: &api.LinuxResources{Cpu: &api.LinuxCPU{}, Memory: &api.LinuxMemory{}},
+		}}
+		for i := range gpus {
+			c.Linux.Devices = append(c.Linux.Devices,
+				&api.LinuxDevice{Path: fmt.Sprintf("/dev/nvidia%d", i), Type: "c", Major: 195, Minor: int64(i)})
+		}
+		n.startContainer(p, c)
+		n.scan()
+		i := slices.IndexFunc(n.claims(), func(c workload.Claim) bool { return c.ID != "" })
+		if i < 0 || n.claims()[i].Caps.GPUs != (gpus > 1) {
+			t.Errorf("%d GPUs: %+v", gpus, n.claims())
 		}
 	}
 }

@@ -115,7 +115,8 @@ func (p *Plugin) claim(g *group, now *control.Attention, wrote map[setting]plan.
 	spec, t := w.Spec, trouble{id: g.id, class: w.Class, bad: w.bad, refused: w.refused}
 	c := workload.Claim{Owner: g.pod.owner(), Asked: w.asked, Note: refusal(w.refused, w.Class),
 		ID: g.id, Name: g.name(), Running: true, Ruled: true, Crowd: true, Alone: p.alone(g, now),
-		Caps: workload.Caps{Evicts: !g.own && len(g.pod.groups()) == 1}} // nobody else is in the pod
+		Caps: workload.Caps{Evicts: !g.own && len(g.pod.groups()) == 1, // nobody else is in the pod
+			GPUs: len(nearGPUs(nil, g.containers)) > 1}}
 	if home, ok := now.Home(g.id); ok && len(g.containers) == 0 { // between two containers there is nothing to change
 		if c.CPUs = home.CPUs; home.Bound {
 			c.Mems = home.MemoryNodes()

@@ -22,6 +22,7 @@ var Tests = lab.Tests{
 	"bottle.wide-start":   bottleWideStart,
 	"caches.lines":        cachesLines,
 	"containers.count":    containersCount,
+	"containers.gpus":     gpuPods,
 	"count.homenode":      countHomenode,
 	"count.kernel":        countKernel,
 	"count.wide":          countWide,

@@ -20,17 +20,13 @@ const (
 	tagGPUsChanged
 )
 
-const (
-	gpuWorkers = 4
-	// gpuLimit is a survey of links (30 s), several scans and page moves, on an emulated machine.
-	gpuLimit = 120 * time.Second
-)
+const gpuWorkers = 4
 
 // homenodeGPUs: a process tree of four workers that have two GPUs on each side open. Each worker is
 // brought to the node of its own GPU, threads and memory; also when it takes another one, has ten
 // thousand files open before it, or names that a terminal obeys. A GPU that is unplugged does no harm.
 func homenodeGPUs(t *lab.T) {
-	gpus := makeUpGPUs(t, gpuWorkers/t.Shape.Nodes)
+	gpus := t.MakeUpGPUs(gpuWorkers / t.Shape.Nodes)
 	topologyShows(t, gpus)
 
 	var specs []lab.WalkerSpec
@@ -39,16 +35,16 @@ func homenodeGPUs(t *lab.T) {
 	}
 	ws := startTree(t, "train", specs...)
 	t.Declare(ws)
-	of := takeGPUs(t, ws, gpus, 0, 1, 2, 3)
+	of := t.TakeGPUs(ws, gpus)
 	lab.Warm(10 * time.Second)
-	recordHomes(t, ws, of)
+	t.RecordGPUs(ws, of)
 	t.Measure(ws, tagGPUsAlone, "kernel alone", lab.MeasuredPasses)
 
 	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce", MinAge: "0s", Memory: "16MiB"})
 	start := time.Now()
-	workersAtGPUs(t, ws, of)
+	t.AwaitAtGPUs(ws, of)
 	took := time.Since(start)
-	recordHomes(t, ws, of)
+	t.RecordGPUs(ws, of)
 	t.Measure(ws, tagGPUs, "homenode", lab.MeasuredPasses)
 	explainsWorkers(t, ws, gpus)
 
@@ -57,13 +53,13 @@ func homenodeGPUs(t *lab.T) {
 	hostile := "/dev/nvidia\x1b[31m\u202e"
 	t.Do(os.WriteFile(hostile, nil, 0o644))
 	t.Defer(func() { os.Remove(hostile) })
-	of = takeGPUs(t, ws, gpus, 2, 3, 0, 1)
+	of = t.TakeGPUs(ws, []*lab.GPU{gpus[2], gpus[3], gpus[0], gpus[1]})
 	fmt.Fprintf(ws[0].In, "open 10000 %s /dev/nvidia2\n", hostile)
 	t.Expect(ws[0], "opened")
 	start = time.Now()
-	workersAtGPUs(t, ws, of)
+	t.AwaitAtGPUs(ws, of)
 	changed := time.Since(start)
-	recordHomes(t, ws, of)
+	t.RecordGPUs(ws, of)
 	t.Measure(ws, tagGPUsChanged, "homenode, other GPUs", lab.MeasuredPasses)
 	for _, c := range [][]string{{"status"}, {"explain", "/train"}} {
 		out := t.Must(lab.Homenode(c...), lab.ExitOK).Out
@@ -77,11 +73,11 @@ func homenodeGPUs(t *lab.T) {
 	}
 
 	// The GPU of the last worker goes.
-	gpus[1].unplug(t)
+	gpus[1].Unplug(t)
 	lab.Warm(35 * time.Second) // longer than the time between two surveys
 	t.Alive(d)
 	t.Walking(ws)
-	workersAtGPUs(t, ws[:3], of[:3])
+	t.AwaitAtGPUs(ws[:3], of[:3])
 
 	t.Must(lab.Homenode("undo", "--all"), lab.ExitOK)
 	for _, w := range ws {
@@ -99,44 +95,8 @@ func homenodeGPUs(t *lab.T) {
 	t.Textf("four workers at their GPUs after %.1f s; with other GPUs after %.1f s", took.Seconds(), changed.Seconds())
 }
 
-// takeGPUs has each worker open a GPU, and returns the GPU of each.
-func takeGPUs(t *lab.T, ws []*lab.Walker, gpus []*madeUpGPU, which ...int) []*madeUpGPU {
-	var of []*madeUpGPU
-	for i, w := range ws {
-		g := gpus[which[i]]
-		fmt.Fprintf(w.In, "open /dev/%s\n", g.name)
-		t.Expect(w, "opened")
-		of = append(of, g)
-	}
-	return of
-}
-
-func recordHomes(t *lab.T, ws []*lab.Walker, of []*madeUpGPU) {
-	for i, w := range ws {
-		t.Record("HOME %d %d", w.Slot, of[i].node)
-	}
-}
-
-// workersAtGPUs waits until all threads of each worker are on the node of its GPU, and 99 % of its buffer.
-func workersAtGPUs(t *lab.T, ws []*lab.Walker, of []*madeUpGPU) {
-	t.Poll(gpuLimit, time.Second, "each worker is at its GPU", func() (bool, string) {
-		for i, w := range ws {
-			for tid, cpus := range lab.Allowed(w.PID) {
-				if !cpus.Within(lab.NodeCPUs(of[i].node)) {
-					return false, fmt.Sprintf("thread %d of %s has CPUs %s, its GPU is on node %d", tid, w.Name, cpus, of[i].node)
-				}
-			}
-			b := t.Buffer(w)
-			if part := lab.Share(b.Nodes, lab.SetOf(of[i].node)); part < 0.99 {
-				return false, fmt.Sprintf("%.1f %% of the buffer of %s are on node %d", 100*part, w.Name, of[i].node)
-			}
-		}
-		return true, ""
-	})
-}
-
 // topologyShows checks that homenode topology has the GPUs and what is near them.
-func topologyShows(t *lab.T, gpus []*madeUpGPU) {
+func topologyShows(t *lab.T, gpus []*lab.GPU) {
 	var host struct {
 		Devices []struct {
 			GPU, Model, UUID, PCI, Chars string
@@ -152,7 +112,7 @@ func topologyShows(t *lab.T, gpus []*madeUpGPU) {
 			continue
 		}
 		g := gpus[found]
-		want := fmt.Sprintf("gpu%d %s %s %s %d 195:%d", found, g.model, g.uuid, g.pci, g.node, g.minor)
+		want := fmt.Sprintf("gpu%d %s %s %s %d 195:%d", found, g.Model, g.UUID, g.PCI, g.Node, g.Minor)
 		if got := fmt.Sprintf("%s %s %s %s %d %s", d.GPU, d.Model, d.UUID, d.PCI, d.Node, d.Chars); got != want {
 			t.Fatalf("topology has %q, wanted %q", got, want)
 		}
@@ -175,11 +135,11 @@ func topologyShows(t *lab.T, gpus []*madeUpGPU) {
 }
 
 // explainsWorkers checks what explain has of the workers.
-func explainsWorkers(t *lab.T, ws []*lab.Walker, gpus []*madeUpGPU) {
+func explainsWorkers(t *lab.T, ws []*lab.Walker, gpus []*lab.GPU) {
 	text := t.Must(lab.Homenode("explain", "/train"), lab.ExitOK).Out
 	t.LogLines("explain", text, 80)
 	for i, w := range ws {
-		for _, want := range []string{fmt.Sprintf("PID %d: gpu%d on node %d", w.PID, i, gpus[i].node), "NVIDIA H100"} {
+		for _, want := range []string{fmt.Sprintf("PID %d: gpu%d on node %d", w.PID, i, gpus[i].Node), "NVIDIA H100"} {
 			if !strings.Contains(text, want) {
 				t.Fatalf("explain has no %q", want)
 			}

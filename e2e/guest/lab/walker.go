@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -180,7 +181,11 @@ func (w *Walker) Quit() {
 func (t *T) Expect(w *Walker, want string) {
 	line, err := w.Out.ReadString('\n')
 	if got := strings.TrimSpace(line); got != want {
-		t.Fatalf("walker %s (%d): said %q, wanted %q: %v %s%s", w.Name, w.PID, got, want, err, w.err.String(), ReadText(PodFolder+"/"+w.Name+"/err"))
+		inPod := "" // what it said there
+		if files, _ := filepath.Glob(PodFolder + "/*/" + w.Name + ".err"); len(files) > 0 {
+			inPod = ReadText(files[0])
+		}
+		t.Fatalf("walker %s (%d): said %q, wanted %q: %v %s%s", w.Name, w.PID, got, want, err, w.err.String(), inPod)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -30,12 +31,15 @@ type PodSpec struct {
 // ContainerSpec is a walker in a container.
 type ContainerSpec struct {
 	lab.WalkerSpec
-	CPUs      float64  // request; in a guaranteed pod the limit, too
-	MemoryMiB int      // limit; 0 is none
-	Cpuset    string   // what the kubelet's static CPU manager gives it
-	idle      bool     // nothing walks in it
-	Program   *Program // runs in place of a walker
-	own       bool     // a workload of its own in homenode, beside its pod
+	CPUs      float64          // request; in a guaranteed pod the limit, too
+	MemoryMiB int              // limit; 0 is none
+	Cpuset    string           // what the kubelet's static CPU manager gives it
+	idle      bool             // nothing walks in it
+	Program   *Program         // runs in place of a walker
+	own       bool             // a workload of its own in homenode, beside its pod
+	Devices   []string         // device files of the host that it is given
+	CDI       []string         // devices that it is given by names of the Container Device Interface
+	Workers   []lab.WalkerSpec // more walkers, children of the first
 }
 
 const (
@@ -55,9 +59,10 @@ type Pod struct {
 // Container is one that runs.
 type Container struct {
 	*lab.Walker
-	spec ContainerSpec
-	// answers is what the walker's answers are read from.
-	answers *os.File
+	spec    ContainerSpec
+	Workers []*lab.Walker
+	// answers is what the answers of the walker and of its workers are read from.
+	answers []*os.File
 	cid     string        // its ID
 	First   lab.Set       // CPUs allowed to the first program that ran in it
 	took    time.Duration // of CreateContainer
@@ -130,18 +135,35 @@ func begun(t *lab.T, pods []*Pod) {
 	for _, p := range pods {
 		for _, k := range p.Containers {
 			if !k.spec.idle && k.spec.Program == nil {
-				k.answers.SetReadDeadline(time.Now().Add(beginLimit))
-				first := "ready"
-				if k.Wait {
-					first = "waiting"
-				}
-				t.Expect(k.Walker, first)
-				k.answers.SetReadDeadline(time.Time{})
+				k.begun(t)
 			}
 			k.First = t.Set(statusIn(lab.ReadText(k.folder()+"/first"), "Cpus_allowed_list"))
 		}
 	}
 }
+
+// begun waits until the walkers of a container have filled their memory, or wait for the order to.
+func (k *Container) begun(t *lab.T) {
+	for i, w := range k.walkers() {
+		k.answers[i].SetReadDeadline(time.Now().Add(beginLimit))
+		first := "ready"
+		if w.Wait {
+			first = "waiting"
+		}
+		t.Expect(w, first)
+		k.answers[i].SetReadDeadline(time.Time{})
+	}
+	for _, pid := range t.PIDsIn(k.Group) {
+		words := strings.Split(lab.ReadText(fmt.Sprintf("/proc/%d/cmdline", pid)), "\x00")
+		for _, w := range k.Workers {
+			if slices.Equal(words[1:min(3, len(words))], w.Args()[:2]) {
+				w.PID = pid
+			}
+		}
+	}
+}
+
+func (k *Container) walkers() []*lab.Walker { return append([]*lab.Walker{k.Walker}, k.Workers...) }
 
 func statusIn(status, field string) string {
 	for line := range strings.Lines(status) {
@@ -151,6 +173,9 @@ func statusIn(status, field string) string {
 	}
 	return ""
 }
+
+// hostNetwork is the network of the host: no network plugin is asked then.
+var hostNetwork = message{"namespaceOptions": message{"network": "NODE", "pid": "CONTAINER"}}
 
 // runPod makes a pod with its containers and starts them.
 func (c *CRI) runPod(s PodSpec) (*Pod, error) {
@@ -171,7 +196,7 @@ func (c *CRI) runPod(s PodSpec) (*Pod, error) {
 		"annotations":  p.annotations,
 		"linux": message{
 			"cgroupParent":    p.parent().Path(),
-			"securityContext": message{"namespaceOptions": message{"network": "NODE", "pid": "CONTAINER"}}, // so that no network plugin is asked
+			"securityContext": hostNetwork,
 		},
 	}
 	var made struct{ PodSandboxID string }
@@ -243,8 +268,38 @@ func (k *Container) command() []string {
 	case k.spec.idle:
 		return append(shell, note+"exec sleep 2147483647")
 	}
-	walk := "export GODEBUG=asyncpreemptoff=1; exec /e2e/walker " + strings.Join(k.Args(), " ")
-	return append(shell, note+walk+" </control/in >/control/out 2>/control/err")
+	walk := "export GODEBUG=asyncpreemptoff=1; "
+	for _, w := range k.Workers {
+		walk += walking(w) + " & "
+	}
+	return append(shell, note+walk+"exec "+walking(k.Walker))
+}
+
+// walking is the command line of a walker in a container, which is heard through files named after it.
+func walking(w *lab.Walker) string {
+	args := strings.Join(w.Args(), " ")
+	return fmt.Sprintf("/e2e/walker %s </control/%[2]s.in >/control/%[2]s.out 2>/control/%[2]s.err", args, w.Name)
+}
+
+// hear makes the FIFOs of a walker in a container.
+func (k *Container) hear(w *lab.Walker) error {
+	for _, name := range []string{"in", "out"} {
+		path := k.folder() + "/" + w.Name + "." + name
+		if err := syscall.Mkfifo(path, 0o600); err != nil {
+			return fmt.Errorf("make %s: %w", path, err)
+		}
+		f, err := os.OpenFile(path, os.O_RDWR, 0) // either end may be opened first
+		if err != nil {
+			return err
+		}
+		if name == "in" {
+			w.In = f
+			continue
+		}
+		k.answers = append(k.answers, f)
+		w.Out = bufio.NewReader(f)
+	}
+	return nil
 }
 
 // create makes a container whose walker is heard through two FIFOs.
@@ -258,19 +313,12 @@ func (c *CRI) create(p *Pod, s ContainerSpec) (*Container, error) {
 	if err := os.MkdirAll(k.folder(), 0o755); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"in", "out"} {
-		path := k.folder() + "/" + name
-		if err := syscall.Mkfifo(path, 0o600); err != nil {
-			return nil, fmt.Errorf("make %s: %w", path, err)
-		}
-		f, err := os.OpenFile(path, os.O_RDWR, 0) // either end may be opened first
-		if err != nil {
+	for _, worker := range s.Workers {
+		k.Workers = append(k.Workers, &lab.Walker{WalkerSpec: worker, Called: k.Called})
+	}
+	for _, w := range k.walkers() {
+		if err := k.hear(w); err != nil {
 			return nil, err
-		}
-		if name == "in" {
-			k.In = f
-		} else {
-			k.answers, k.Out = f, bufio.NewReader(f)
 		}
 	}
 	command, image := k.command(), walkerImage
@@ -282,6 +330,13 @@ func (c *CRI) create(p *Pod, s ContainerSpec) (*Container, error) {
 		image = programsImage
 		mounts = append(mounts, message{"containerPath": "/tmp", "hostPath": "/tmp"}) // its clients are outside
 	}
+	devices, named := []message{}, []message{}
+	for _, name := range s.Devices {
+		devices = append(devices, message{"hostPath": name, "containerPath": name, "permissions": "rw"})
+	}
+	for _, name := range s.CDI {
+		named = append(named, message{"name": name})
+	}
 	config := message{
 		"metadata":    message{"name": s.Name},
 		"image":       message{"image": image},
@@ -290,7 +345,9 @@ func (c *CRI) create(p *Pod, s ContainerSpec) (*Container, error) {
 		"annotations": map[string]string{"io.kubernetes.container.restartCount": "0"},
 		"logPath":     k.Walker.Name + ".log",
 		"mounts":      mounts,
-		"linux":       message{"resources": p.resources(s), "securityContext": message{"namespaceOptions": message{"network": "NODE", "pid": "CONTAINER"}}},
+		"devices":     devices,
+		"CDIDevices":  named,
+		"linux":       message{"resources": p.resources(s), "securityContext": hostNetwork},
 	}
 	var made struct{ ContainerID string }
 	var err error
@@ -378,7 +435,7 @@ func CleanPods(t *lab.T, c *CRI) {
 func WalkersOf(pods []*Pod) (ws []*lab.Walker) {
 	for _, p := range pods {
 		for _, k := range p.Containers {
-			ws = append(ws, k.Walker)
+			ws = append(ws, k.walkers()...)
 		}
 	}
 	return ws

@@ -27,7 +27,7 @@ func TestContainerCommand(t *testing.T) {
 		"nothing": {ContainerSpec{idle: true}, []string{"/bin/sh", "-c", note + "exec sleep 2147483647"}},
 		"a walker": {ContainerSpec{}, []string{
 			"/bin/sh", "-c", note + "export GODEBUG=asyncpreemptoff=1; exec /e2e/walker --slot 3 --mib 24 --threads 1 " +
-				"--place local </control/in >/control/out 2>/control/err",
+				"--place local </control/c.in >/control/c.out 2>/control/c.err",
 		}},
 	} {
 		k := &Container{Walker: w, spec: c.spec}
