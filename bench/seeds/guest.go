@@ -7,7 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -124,6 +126,16 @@ func domainOf(in *instance, h home, emulate bool, kernel, initrd, init, console 
 	return xml.MarshalIndent(d, "", "  ")
 }
 
+// Lines that a guest's first process prints before its command and after it.
+const (
+	guestBegins = ours + " begins"
+	guestEnded  = ours + " ended with status"
+)
+
+// still is what a first process does after the power was switched off. It waits for a pipe into which nothing writes:
+// no program can be read any more, and a first process that ends is a panic of the kernel.
+const still = "read _ <>still"
+
 // initOf is the guest's first process: an exit of the command ends the guest.
 func initOf(script string) string {
 	return fmt.Sprintf(`#!/bin/sh
@@ -133,28 +145,22 @@ mount -t sysfs sys /sys
 mount -t devtmpfs dev /dev 2>/dev/null
 mount -t tmpfs tmp /tmp
 cd /tmp
+mkfifo still
+echo "%s"
 sh %s
-echo "homenode-seeds ended with status $?"
+echo "%s $?"
 sync
 echo o >/proc/sysrq-trigger
-while :; do :; done # no program can be read any more, and a first process that ends is a panic of the kernel
-`, script)
+%s
+`, guestBegins, script, guestEnded, still)
 }
 
 // initrd makes an initial RAM disk with 9p, once a run, for the kernel that guests boot: the one that runs, unless
 // the user named another.
 func (l *lab) initrd() (kernel, initrd string, err error) {
-	release := l.kernel
-	if release == "" {
-		var u unix.Utsname
-		if err := unix.Uname(&u); err != nil {
-			return "", "", err
-		}
-		release = unix.ByteSliceToString(u.Release[:])
-	}
-	kernel = "/boot/vmlinuz-" + release
-	if _, err := os.Stat(kernel); err != nil {
-		return "", "", fmt.Errorf("the kernel of guests: %w (-kernel names another one)", err)
+	kernel, release, err := l.vmlinuz()
+	if err != nil {
+		return "", "", err
 	}
 	initrd = filepath.Join(l.state.Dir, "initrd")
 	if _, err := os.Stat(initrd); err == nil {
@@ -171,6 +177,23 @@ func (l *lab) initrd() (kernel, initrd string, err error) {
 		return "", "", fmt.Errorf("mkinitramfs: %w: %s", err, end(string(out)))
 	}
 	return kernel, initrd, os.Chmod(initrd, 0o644)
+}
+
+// vmlinuz returns the file of the kernel that guests boot, and its release.
+func (l *lab) vmlinuz() (kernel, release string, err error) {
+	release = l.kernel
+	if release == "" {
+		var u unix.Utsname
+		if err := unix.Uname(&u); err != nil {
+			return "", "", err
+		}
+		release = unix.ByteSliceToString(u.Release[:])
+	}
+	kernel = "/boot/vmlinuz-" + release
+	if _, err := os.Stat(kernel); err != nil {
+		return "", "", fmt.Errorf("guests have no kernel: %w (-kernel names another one)", err)
+	}
+	return kernel, release, nil
 }
 
 // onlyModules has mkinitramfs take these modules and what they need. All that it takes by default
@@ -204,7 +227,39 @@ func (l *lab) guest(in *instance, h home, script string) ([]string, error) {
 	if err := errors.Join(os.WriteFile(file, text, 0o644), os.WriteFile(console, nil, 0o600)); err != nil {
 		return nil, err
 	}
-	return []string{"sh", "-c", fmt.Sprintf(`virsh -q create %[1]q >&2 && while virsh -q domstate %[2]q 2>/dev/null | grep -q running; do sleep 0.5; done
-cat %[3]q
-grep -q "^homenode-seeds ended with status 0" %[3]q`, file, in.name, console)}, nil
+	up := 2 * patience
+	if l.emulate {
+		up *= 5
+	}
+	return follow(file, in.name, console, up, patience), nil
 }
+
+// follow returns a command that starts a guest and lasts as long as it. A guest whose first process does not begin
+// in the time up, or that still runs the time off after its command ended, is destroyed. The last line says so.
+func follow(file, name, console string, up, off time.Duration) []string {
+	const script = `file=$1 name=$2 console=$3 up=$4 off=$5
+virsh -q create "$file" >&2 || exit 1
+waited=0 failed=
+while virsh -q domstate "$name" 2>/dev/null | grep -q running; do
+	if grep -q "^` + guestEnded + `" "$console"; then
+		[ "$was" = ended ] || waited=0
+		was=ended
+		[ $waited -lt $((2 * off)) ] || failed="its command ended $off s ago, and it has not powered off"
+	elif ! grep -q "` + guestBegins + `" "$console"; then
+		[ $waited -lt $((2 * up)) ] || failed="its kernel started no program within $up s; \
+does KVM work here? -smoke -emulate does without"
+	fi
+	if [ "$failed" ]; then
+		timeout 10 virsh -q destroy "$name" >&2
+		break
+	fi
+	waited=$((waited + 1))
+	sleep 0.5
+done
+cat "$console"
+[ ! "$failed" ] || { echo "guest $name was destroyed: $failed"; exit 1; }
+grep -q "^` + guestEnded + ` 0" "$console"`
+	return []string{"sh", "-c", script, "follow", file, name, console, seconds(up), seconds(off)}
+}
+
+func seconds(d time.Duration) string { return strconv.Itoa(int(d.Seconds())) }

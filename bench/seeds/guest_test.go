@@ -1,12 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/homenode/homenode/core/topology"
 )
@@ -103,6 +105,110 @@ func TestGuestKernel(t *testing.T) {
 	out, err := read.CombinedOutput()
 	if want := "list\n9p\nvirtio_pci\n"; err != nil || string(out) != want {
 		t.Errorf("mkinitramfs would read %q (%v), want %q", out, err, want)
+	}
+}
+
+// fakeVirsh puts a virsh into PATH. Its guest has a text on its console, and runs until it is destroyed.
+func fakeVirsh(t *testing.T, console, text string) {
+	t.Helper()
+	dir := t.TempDir()
+	script := fmt.Sprintf(`#!/bin/sh
+case $2 in
+create) printf '%s' >%s; touch %[3]s/runs;;
+domstate) if [ -e %[3]s/runs ]; then echo running; fi;;
+destroy) rm %[3]s/runs;;
+esac
+`, text, console, dir)
+	if err := os.WriteFile(filepath.Join(dir, "virsh"), []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+}
+
+// TestGuestThatStays: a guest whose kernel starts no program, or that does not power off, is destroyed, and one line
+// says what is wrong.
+func TestGuestThatStays(t *testing.T) {
+	for _, c := range []struct{ console, want string }{
+		{"", "its kernel started no program within 1 s; does KVM work here? -smoke -emulate does without"},
+		{
+			`Linux\r\nhomenode-seeds begins\r\n7\r\nhomenode-seeds ended with status 0\r\n`,
+			"its command ended 2 s ago, and it has not powered off",
+		},
+	} {
+		console := filepath.Join(t.TempDir(), "console")
+		fakeVirsh(t, console, c.console)
+		argv := follow("x.xml", "x", console, time.Second, 2*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		out, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput()
+		cancel()
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		last := lines[len(lines)-1]
+		if err == nil || last != "guest x was destroyed: "+c.want {
+			t.Errorf("%q: %v, %q", c.console, err, out)
+		}
+	}
+}
+
+// TestGuestIsStill: a guest that has not powered off takes no CPU: its first process sleeps, and does not end.
+func TestGuestIsStill(t *testing.T) {
+	text := initOf("x")
+	if !strings.Contains(text, "\nmkfifo still\n") || !strings.HasSuffix(text, "\n"+still+"\n") {
+		t.Fatalf("its first process does not wait in the end:\n%s", text)
+	}
+	c := exec.Command("sh", "-c", "mkfifo still; echo x; "+still+"; echo ended")
+	c.Dir = t.TempDir()
+	out, err := c.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { c.Process.Kill(); c.Wait() }()
+	if _, err := out.Read(make([]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
+	state := ""
+	end := time.Now().Add(20 * time.Second)
+	for ; state != "S" && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
+		if err != nil {
+			t.Fatal(err)
+		}
+		state = strings.Fields(string(stat))[2]
+	}
+	if state != "S" {
+		t.Errorf("it is in state %s: it does not sleep", state)
+	}
+}
+
+// TestNoGuests: one line says what a machine lacks for guests.
+func TestNoGuests(t *testing.T) {
+	empty := t.TempDir()
+	program := func(dir, name, text string) string {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	fails := program(t.TempDir(), "virsh", "exit 1")
+	answers := program(t.TempDir(), "virsh", "exit 0")
+	whole := program(program(t.TempDir(), "virsh", "exit 0"), "mkinitramfs", "exit 0")
+	for _, c := range []struct{ path, kernel, want string }{
+		{empty, "x", "there is no virsh (package libvirt-clients): processes take the place of guests"},
+		{fails, "x", "libvirt does not answer (virsh version): processes take the place of guests"},
+		{answers, "x", "there is no mkinitramfs (package initramfs-tools): processes take the place of guests"},
+	} {
+		t.Setenv("PATH", c.path)
+		l := lab{kernel: c.kernel}
+		if as, why := l.kindOf(Guest); as != Process || why != c.want {
+			t.Errorf("%s, %q", as, why)
+		}
+	}
+	t.Setenv("PATH", whole)
+	l := lab{kernel: "x", emulate: true}
+	if as, why := l.kindOf(Guest); as != Guest || !strings.Contains(why, "-emulate") {
+		t.Errorf("emulated: %s, %q", as, why)
 	}
 }
 

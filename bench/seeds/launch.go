@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/topology"
 )
 
 // instance is one program that runs.
@@ -365,8 +367,7 @@ func (l *lab) settle(ctx context.Context, r *rule, placed []*instance) error {
 				return err
 			}
 			for _, pid := range pids {
-				err := l.do(ctx, fmt.Sprintf("taskset -acp %s %d", in.home.CPUs, pid), 10*time.Second)
-				if err != nil && syscall.Kill(pid, 0) == nil { // else it has ended
+				if err := l.confineRunning(ctx, pid, in.home.CPUs); err != nil {
 					return err
 				}
 			}
@@ -375,6 +376,22 @@ func (l *lab) settle(ctx context.Context, r *rule, placed []*instance) error {
 		return l.startNumad(ctx, placed)
 	}
 	return nil
+}
+
+// confineRunning has taskset set the CPUs of all threads of a process. Where one of them ends meanwhile, taskset stops
+// with an error in the midst of them, and is run once more.
+func (l *lab) confineRunning(ctx context.Context, pid int, cpus topology.CPUSet) error {
+	var err error
+	for range 10 {
+		err = l.do(ctx, fmt.Sprintf("taskset -acp %s %d >/dev/null", cpus, pid), 10*time.Second)
+		if err == nil || syscall.Kill(pid, 0) != nil { // it has ended
+			return nil
+		}
+		if !strings.Contains(err.Error(), "No such process") {
+			return err
+		}
+	}
+	return err
 }
 
 // numadFiles is what numad writes for all of the machine (numad.c, main and set_thp_scan_sleep_ms).
@@ -568,32 +585,4 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case <-time.After(d):
 		return nil
 	}
-}
-
-// kindOf returns what a program can run in on this machine, and a note for the report. It does without KVM where
-// the user wants emulated guests.
-func kindOf(k Kind, emulate bool) (as Kind, why string) {
-	switch k {
-	case Guest:
-		if err := exec.Command("virsh", "-q", "version").Run(); err != nil {
-			return Process, "libvirt does not answer (virsh version): processes take the place of guests"
-		}
-		if emulate {
-			return Guest, "QEMU emulates the processors of guests (-emulate): what they measure says nothing"
-		}
-		if _, err := os.Stat("/dev/kvm"); err != nil {
-			return Process, "the machine has no /dev/kvm: processes take the place of guests"
-		}
-	case Pod:
-		if _, err := os.Stat("/run/containerd/containerd.sock"); err != nil { // else ctr waits for it
-			return Process, "containerd does not run: processes take the place of pods"
-		}
-		if err := exec.Command("ctr", "version").Run(); err != nil {
-			return Process, "containerd does not answer (ctr version): processes take the place of pods"
-		}
-	}
-	if k == "" {
-		k = Process
-	}
-	return k, ""
 }

@@ -271,7 +271,7 @@ func (e *Experiment) prepare(h *topology.Host, o *options) (l *lab, skipped map[
 		l.homenode, _ = filepath.Abs(path)
 	}
 	for _, p := range e.Programs {
-		l.prefer[p.As], _ = kindOf(p.As, o.emulate)
+		l.prefer[p.As], _ = l.kindOf(p.As)
 	}
 	l.rest = rest
 	if o.smoke {
@@ -498,6 +498,9 @@ func one(ctx context.Context, out io.Writer, e *Experiment, h *topology.Host, o 
 	l.say("%s: %s of %s, about %v", e.Name, words.Count(l.plan.Blocks, "block"), words.Count(len(l.plan.Arms), "arm"), l.duration())
 	for _, a := range slices.Sorted(maps.Keys(skipped)) {
 		l.say("%s is left out: %s", a, skipped[a])
+	}
+	for _, why := range l.instead() {
+		l.say("%s: %s", e.Name, why)
 	}
 	var bad error
 	err = l.experiment(ctx, func(p period) {

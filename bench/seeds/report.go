@@ -86,9 +86,19 @@ func (l *lab) shows() []string {
 	if l.kernel != "" && l.prefer[Guest] == Guest {
 		say("Guests run Linux %s, which the user named (-kernel).", l.kernel)
 	}
+	for _, why := range l.instead() {
+		say("%s.", strings.ToUpper(why[:1])+why[1:])
+	}
+	return out
+}
+
+// instead says what programs run in that the file wants in guests or pods, and why.
+func (l *lab) instead() []string {
+	var out []string
 	for _, p := range l.e.Programs {
-		if _, why := kindOf(p.As, l.emulate); why != "" && !slices.Contains(out, why+".") {
-			say("%s.", strings.ToUpper(why[:1])+why[1:])
+		_, why := l.kindOf(p.As)
+		if why != "" && !slices.Contains(out, why) {
+			out = append(out, why)
 		}
 	}
 	return out

@@ -71,6 +71,28 @@ func labOn(t *testing.T, top, text string, h *topology.Host, o *options) *lab {
 	return l
 }
 
+// TestThreadEndsMeanwhile: a thread that ends while taskset goes through the threads of a process stops no run. Another
+// failure does.
+func TestThreadEndsMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	write := func(text string) {
+		if err := os.WriteFile(filepath.Join(dir, "taskset"), []byte("#!/bin/sh\n"+text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	l := &lab{state: &state{Dir: t.TempDir()}}
+	write("[ -e seen ] && exit 0; touch seen; echo \"failed to get pid 8's affinity: No such process\" >&2; exit 1\n")
+	if err := l.confineRunning(t.Context(), os.Getpid(), topology.CPUs(0)); err != nil {
+		t.Error(err)
+	}
+	write("echo 'failed to set affinity: Invalid argument' >&2; exit 1\n")
+	err := l.confineRunning(t.Context(), os.Getpid(), topology.CPUs(0))
+	if err == nil || !strings.Contains(err.Error(), "Invalid argument") {
+		t.Errorf("%v", err)
+	}
+}
+
 // Servers write where they may run; the load reads that and the switch.
 const madeUp = `name: made-up
 title: Made up

@@ -235,10 +235,10 @@ func liveEntries(dir string) (entries, error) {
 // removeMachines removes guests and containers of a run.
 func (s *state) removeMachines() {
 	if slices.Contains(s.In, Guest) {
-		list, _ := exec.Command("virsh", "list", "--name").Output()
+		list, _ := answer("virsh", "list", "--name")
 		for _, name := range strings.Fields(string(list)) {
 			if strings.HasPrefix(name, ours+"-") {
-				exec.Command("virsh", "destroy", name).Run() // they are transient
+				answer("virsh", "destroy", name) // they are transient
 			}
 		}
 	}

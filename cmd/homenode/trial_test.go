@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -219,6 +220,36 @@ func TestInterruptedTrial(t *testing.T) {
 		t.Errorf("state %s, why %q", d.State, d.Why)
 	}
 	l.until("everything is restored", func() bool { return l.cpus(l.pid) == l.home })
+}
+
+// TestInterruptedTrialWithoutADaemon: a program that gets SIGTERM while no daemon answers, as when the machine shuts
+// down, does not print that everything is restored, and does not wait for a daemon until systemd kills it.
+func TestInterruptedTrialWithoutADaemon(t *testing.T) {
+	l := startTrial(t)
+	c := exec.Command("homenode", l.flags()...)
+	var said bytes.Buffer
+	c.Env, c.Stderr = l.env, &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	l.until("the arm off", func() bool { return l.cpus(l.pid) == l.at })
+	l.process.Kill()
+	<-l.ended
+	c.Process.Signal(syscall.SIGTERM)
+	c.Wait()
+	text := said.String()
+	if code := c.ProcessState.ExitCode(); code != 3 {
+		t.Errorf("exit status %d: %s", code, text)
+	}
+	if !strings.Contains(text, "5s after it is back, and the same command goes on") {
+		t.Errorf("%s", text)
+	}
+	if strings.Contains(text, "everything is restored") {
+		t.Errorf("not everything is: %s", text)
+	}
+	if d := l.document(); d.State != trial.Running {
+		t.Errorf("state %s", d.State)
+	}
 }
 
 // TestGuardStopsATrial: an arm that makes a metric worse does not go on.

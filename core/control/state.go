@@ -178,6 +178,8 @@ func (v Saved) AfterBoot(at time.Time, survives func(plan.SettingKind) bool) (Sa
 	v.Admissions = map[workload.ID]Admission{}
 	held := Holds{All: v.Holds.All, IDs: cloned(v.Holds.IDs)}
 	maps.DeleteFunc(held.IDs, func(id workload.ID, _ bool) bool { return scene.OfProcess(id) })
+	ended := switchback.AfterBoot(v.Trial, &held)
+	v.Trial = nil
 	v.Holds = held
 	v.Undoing = slices.DeleteFunc(append([]Which{}, v.Undoing...), func(w Which) bool {
 		return !slices.ContainsFunc(v.Journal, func(e plan.Entry) bool { return w.Has(e.Workload) })
@@ -185,8 +187,12 @@ func (v Saved) AfterBoot(at time.Time, survives func(plan.SettingKind) bool) (Sa
 	v.Theirs = slices.DeleteFunc(slices.Clone(v.Theirs), func(t journal.Theirs) bool { return !survives(t.Kind) })
 	b.Placements = plan.HomesOf(v.Placements)
 	b.Values = map[string]any{KeyAdmissions: v.Admissions, KeyHolds: v.Holds, KeyUndoing: v.Undoing, KeyTheirs: v.Theirs}
+	b.Values[KeyTrial] = v.Trial
 	v.SavedConcerns = v.SavedConcerns.afterBoot(b.Values)
-	v.Events++
-	b.Events = []plan.Event{{Seq: v.Events, Time: at, Kind: plan.EventDaemon, Text: words.Because(words.MachineRestarted, gone).String()}}
+	for _, why := range append([]words.Reason{words.Because(words.MachineRestarted, gone)}, ended...) {
+		v.Events++
+		line := plan.Event{Seq: v.Events, Time: at, Kind: plan.EventDaemon, Code: why.Code, Text: why.String()}
+		b.Events = append(b.Events, line)
+	}
 	return v, b
 }

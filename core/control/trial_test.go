@@ -110,6 +110,50 @@ func TestTrialIsLeft(t *testing.T) {
 	}
 }
 
+// restart restarts the machine, with the settings that it has at boot, and a daemon, whose clock shows so much more.
+func (f *fake) restart(boot map[string]string, later time.Duration) {
+	f.after(later)
+	for key, x := range f.values {
+		if x.Value = boot[string(key.kind)+" "+key.path]; f.values[key] != x {
+			f.values[key] = x
+		}
+	}
+	_, b := f.disk.saved(f.t).AfterBoot(f.now, func(plan.SettingKind) bool { return false })
+	f.disk.commit(f.t, b)
+	f.events = append(f.events, b.Events...)
+	f.start()
+}
+
+// TestTrialEndsWithTheBoot: a restart of the machine ends the program of a trial, and resets what it switched. The
+// next daemon sets no arm, however soon it starts and whatever the clock is then, and the trial can go on.
+func TestTrialEndsWithTheBoot(t *testing.T) {
+	for _, clock := range []time.Duration{time.Second, 2 * time.Minute, -3 * time.Hour} {
+		for _, names := range [][]string{nil, {"a"}} {
+			for _, arm := range trial.Arms {
+				f, before, _ := trials(t, "7")
+				f.undo("/b") // by the user
+				f.scan(3)
+				held := f.all()
+				f.arm(arm, names...)
+				f.scan(3)
+				f.restart(before, clock)
+				name := fmt.Sprintf("%s of %v, %v later", arm, names, clock)
+				if f.s.Trial != nil || f.s.Holds.All || len(f.s.Holds.IDs) != 1 || !f.s.Holds.IDs["/b"] || f.disk.saved(t).Trial != nil {
+					t.Errorf("%s: trial %+v, holds %+v", name, f.s.Trial, f.s.Holds)
+				}
+				if f.told(words.TrialEnds) != 1 || f.told(words.MachineRestarted) != 1 {
+					t.Errorf("%s: its end is told %d times, the restart %d times", name, f.told(words.TrialEnds), f.told(words.MachineRestarted))
+				}
+				f.scan(6)
+				f.stands(name, held)
+				if r := f.arm(trial.Off, names...); r.Failed != nil {
+					t.Errorf("%s: it does not go on: %v", name, r.Failed)
+				}
+			}
+		}
+	}
+}
+
 // TestTrialThatMayNotSwitch: the kernel refuses a setting, as kernel.numa_balancing without
 // CAP_SYS_ADMIN, or what is in debugfs where that is not mounted. The arm would be measured as if it
 // stood, so the trial ends and says what to do.

@@ -837,7 +837,10 @@ func TestAfterBoot(t *testing.T) {
 	if want := words.Because(words.MachineRestarted, 2).String(); b.Events[0].Text != want || b.Events[0].Seq != got.Events || got.Events != v.Events+1 {
 		t.Errorf("%+v, want %q", b.Events, want)
 	}
-	if b.Placements == nil || len(b.Placements.All()) != 1 || len(b.Values) != 4 {
+	if b.Events[0].Code != words.MachineRestarted {
+		t.Errorf("%+v", b.Events)
+	}
+	if b.Placements == nil || len(b.Placements.All()) != 1 || len(b.Values) != 5 {
 		t.Errorf("%+v", b)
 	}
 	if len(v.Journal) != 3 || len(v.Placements) != 2 || len(v.Holds.IDs) != 2 || len(v.Undoing) != 3 {

@@ -31,6 +31,7 @@ type Document struct {
 	Why        string    `json:"why,omitempty"`        // why it was stopped; absent when it was not
 	Homenode   string    `json:"homenode"`             // version of homenode
 	Machine    Machine   `json:"machine"`              // machine that it ran on
+	Boot       string    `json:"boot,omitempty"`       // boot ID at the newest start; absent when unknown
 	Workloads  []string  `json:"workloads,omitempty"`  // names or patterns of the workloads that were switched; absent is all
 	Plan       Plan      `json:"plan"`                 // what was planned
 	Balancing  bool      `json:"balancing"`            // whether kernel.numa_balancing was switched, too

@@ -150,6 +150,7 @@ var (
 	ObserveOnly      = says("observe-only", "the daemon runs in observe mode and changes nothing; add --dry-run, or start it with --mode enforce")
 	TrialEndOrdered  = says("trial-end-ordered", "as ordered")
 	TrialLeft        = says("trial-left", "its program stopped renewing it")
+	TrialRestarted   = says("trial-restarted", "the machine was restarted")
 	TrialOverruled   = says("trial-overruled", "`homenode {}` was ordered")
 	TrialRuns        = says("trial-runs", "trial {} is running; end it with `homenode trial --end`")
 	TrialIsOver      = says("trial-is-over", "trial {} has ended: {}")

@@ -260,8 +260,12 @@ func (g *guest) readWire(r io.Reader, start time.Time, tally *tally, cancel cont
 	wait := func(limit time.Duration, what string) { within(&silence, limit, errHangs, what+", nothing is heard") }
 	wait(bootLimit+lateLimit, "at boot")
 	doing := "before the first test"
+	quiet := stillLimit
+	if g.shape.Reboots {
+		quiet += bootLimit
+	}
 	g.mu.Lock()
-	g.beat = func() { within(&still, stillLimit, errStill, "its first process is not heard") }
+	g.beat = func() { within(&still, quiet, errStill, "its first process is not heard") }
 	g.mu.Unlock()
 	defer func() {
 		g.mu.Lock()

@@ -70,7 +70,10 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 	if s.HMAT {
 		a = append(a, hmatArgs(s)...)
 	}
-	add("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
+	add("-nodefaults", "-no-user-config", "-display", "none")
+	if !s.Reboots {
+		add("-no-reboot")
+	}
 	add("-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")
 	add("-chardev", "file,id=wire,path=/dev/fd/3", "-serial", "chardev:wire")
 	if s.Count {

@@ -125,14 +125,17 @@ func (g *guest) writeInit(bin string) (string, error) {
 func quoted(name string) string { return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'" }
 
 func drives(root, disk string, keep bool) []string {
+	return append(drive(0, root, keep), drive(1, disk, keep)...)
+}
+
+// drive is the disk with a number. With keep, what the guest writes lasts as long as QEMU runs, and the
+// file stays as it is.
+func drive(i int, file string, keep bool) []string {
 	snapshot := map[bool]string{false: "off", true: "on"}[keep]
-	var a []string
-	for i, file := range []string{root, disk} {
-		a = append(a,
-			"-drive", fmt.Sprintf("file=%s,if=none,id=d%d,format=raw,snapshot=%s,cache=unsafe", strings.ReplaceAll(file, ",", ",,"), i, snapshot),
-			"-device", fmt.Sprintf("virtio-blk-pci,drive=d%d,bus=pcie.0", i))
+	return []string{
+		"-drive", fmt.Sprintf("file=%s,if=none,id=d%d,format=raw,snapshot=%s,cache=unsafe", strings.ReplaceAll(file, ",", ",,"), i, snapshot),
+		"-device", fmt.Sprintf("virtio-blk-pci,drive=d%d,bus=pcie.0", i),
 	}
-	return a
 }
 
 // key names a saved machine by all that it is made of.
@@ -197,7 +200,12 @@ func (g *guest) writeDisk(ctx context.Context, disk, bin string, words []string)
 	if err := blank(disk); err != nil {
 		return err
 	}
-	c := exec.CommandContext(ctx, "mke2fs", "-q", "-t", "ext4", "-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard,root_owner=0:0", "-m", "0", "-d", dir, disk)
+	return mke2fs(ctx, "-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard,root_owner=0:0", "-m", "0", "-d", dir, disk)
+}
+
+// mke2fs makes a file system in a file.
+func mke2fs(ctx context.Context, args ...string) error {
+	c := exec.CommandContext(ctx, "mke2fs", append([]string{"-q", "-t", "ext4"}, args...)...)
 	c.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
 	if b, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("make disk: mke2fs: %w: %s", err, suite.OneLine(string(b)))

@@ -49,5 +49,23 @@ func (g *guest) service(ctx context.Context, bin string, words []string) ([]stri
 		return nil, err
 	}
 	args := qemuArgs(g.shape, g.tools, init, g.dir, bin, []string{"handover=/usr/lib/systemd/systemd"})
-	return append(args, drives(filepath.Join(g.tools.disks[g.shape.Disk], "root.img"), disk, true)...), nil
+	args = append(args, drives(filepath.Join(g.tools.disks[g.shape.Disk], "root.img"), disk, true)...)
+	if !g.shape.Reboots {
+		return args, nil
+	}
+	state := filepath.Join(g.dir, "state.img")
+	if err := stateDisk(ctx, state); err != nil {
+		return nil, err
+	}
+	return append(args, drive(2, state, true)...), nil
+}
+
+// stateDisk makes an empty disk for a guest that its tests restart. Unlike the other disks, its
+// file system has a journal, so that it is whole after a restart in the midst of a write.
+func stateDisk(ctx context.Context, file string) error {
+	os.Remove(file)
+	if err := blank(file); err != nil {
+		return err
+	}
+	return mke2fs(ctx, "-E", "lazy_itable_init=0,nodiscard,root_owner=0:0", file)
 }

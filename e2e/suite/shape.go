@@ -31,6 +31,7 @@ type Shape struct {
 	NIC         int      // a network card with several queues is on the PCI root of this node; 0: there is none
 	Disk        string   // its root is what e2e/disk/DISK.sh describes; "" is no disk
 	Init        string   // its first process is the program of this folder of e2e, and all of its image; "" is the guest's
+	Reboots     bool     // its tests restart it; its disks stay, and there is one more for state
 	Systemd     bool     // systemd of that disk is PID 1 and runs the tests as a service; else it is resumed from where it was saved
 }
 

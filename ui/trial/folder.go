@@ -46,6 +46,10 @@ func Open(path string) (*Folder, error) {
 		lock.Close()
 		return nil, fmt.Errorf("%s: %w", path, ErrBusy)
 	}
+	left, _ := filepath.Glob(filepath.Join(path, ".trial.*-*")) // by a program that was killed in the midst of Write
+	for _, name := range left {
+		os.Remove(name)
+	}
 	return &Folder{path, lock}, nil
 }
 
@@ -124,7 +128,7 @@ func Read(path string) (*trial.Document, error) {
 	return d, nil
 }
 
-// ErrOwner is wrapped where a trial is somebody else's: its commands would run with the rights of
+// ErrOwner is wrapped where a trial is another user's: its commands would run with the rights of
 // whoever goes on with it.
 var ErrOwner = errors.New("the commands in it would run with your rights")
 
@@ -140,7 +144,8 @@ func trusted(name string, info fs.FileInfo) error {
 	return nil
 }
 
-// Write puts a file into the folder. It is whole, also when the machine fails in the midst.
+// Write puts a file into the folder. It is whole, also when the machine fails in the midst, and stays once Write
+// returns.
 func (f *Folder) Write(name string, text []byte) error {
 	temporary, err := os.CreateTemp(f.Path, "."+name+"-*")
 	if err != nil {
@@ -152,7 +157,14 @@ func (f *Folder) Write(name string, text []byte) error {
 	if err == nil {
 		err = os.Rename(temporary.Name(), filepath.Join(f.Path, name))
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	folder, err := os.Open(f.Path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // Save writes the trial.

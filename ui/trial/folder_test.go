@@ -66,6 +66,32 @@ func TestFolderWithLinks(t *testing.T) {
 	}
 }
 
+// TestFolderOfAKilledProgram: what a program has left that was killed as it wrote is removed, and no other file.
+func TestFolderOfAKilledProgram(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{".trial.json-123", ".trial.html-9", "trial.json", "notes.md"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Write("trial.md", []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
+	hidden, _ := filepath.Glob(filepath.Join(dir, ".trial*"))
+	if err != nil || len(left) != 4 || len(hidden) != 0 {
+		t.Errorf("%v: left %q and %q", err, left, hidden)
+	}
+}
+
 func TestFolderIsOne(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "trial")
 	if d, err := Read(dir); d != nil || err != nil {

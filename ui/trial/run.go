@@ -23,6 +23,9 @@ type Runner struct {
 	Lease    time.Duration
 	Patience time.Duration // how long the daemon may be away
 
+	started time.Time     // of this program, with its monotonic clock
+	elapsed time.Duration // of the trial until then
+
 	mu     sync.Mutex // guards what follows
 	order  api.TrialOrder
 	state  api.Trial
@@ -51,6 +54,8 @@ var (
 	ErrGuard = errors.New("stopped by a guard")
 	// ErrOver is wrapped where the daemon has ended it.
 	ErrOver = errors.New("ended by the daemon")
+	// ErrNotRestored is wrapped where the daemon has not restored everything yet.
+	ErrNotRestored = errors.New("not everything is restored")
 
 	errBroken = errors.New("the period was interrupted")
 )
@@ -60,9 +65,10 @@ var (
 const mostBroken = 5
 
 // Run measures what is left of the trial, and restores everything, whatever happens.
-func (r *Runner) Run(ctx context.Context) (err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+func (r *Runner) Run(user context.Context) (err error) {
+	ctx, cancel := context.WithCancelCause(user)
 	defer cancel(nil)
+	r.start()
 	r.newest = map[string][]float64{}
 	r.base = map[string]float64{}
 	r.failed = map[string]int{}
@@ -80,7 +86,7 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	defer func() {
 		cancel(nil)
 		<-renewed
-		err = errors.Join(err, r.end())
+		err = errors.Join(err, r.end(user))
 	}()
 	orders := r.Doc.Plan.Orders()
 	for broken := 0; next < len(orders); {
@@ -106,7 +112,17 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-func (r *Runner) at() float64 { return time.Since(r.Doc.Began).Seconds() }
+// start notes how long the trial has run. A clock that was set back, as after a restart of the machine, does not put
+// new periods before those that were measured.
+func (r *Runner) start() {
+	r.started, r.elapsed = time.Now(), time.Since(r.Doc.Began)
+	for i := range r.Doc.Periods {
+		r.elapsed = max(r.elapsed, time.Duration(r.Doc.Periods[i].To*float64(time.Second)))
+	}
+}
+
+// at returns the seconds since the start of the trial.
+func (r *Runner) at() float64 { return (r.elapsed + time.Since(r.started)).Seconds() }
 
 // before reads for a period what the guards compare with, before anything is switched.
 func (r *Runner) before(ctx context.Context) error {
@@ -380,10 +396,15 @@ func (r *Runner) renew(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
+// stopPatience is how long a program that the user ends waits for a daemon that does not answer. When the machine
+// shuts down, the daemon ends too, and systemd waits 90 s for the program.
+const stopPatience = 10 * time.Second
+
 // end has the daemon restore everything and waits until it has.
-func (r *Runner) end() error {
+func (r *Runner) end(user context.Context) error {
 	ctx, cancel := context.WithTimeout(context.Background(), r.Patience)
 	defer cancel()
+	answered := time.Now()
 	for {
 		state, err := r.Switch(ctx, api.TrialOrder{Name: r.Doc.Name, End: true})
 		switch {
@@ -391,12 +412,15 @@ func (r *Runner) end() error {
 			return nil
 		case over(err) != nil:
 			return nil // another trial's, or none
+		case err == nil:
+			answered = time.Now()
 		}
-		if pause(ctx, 200*time.Millisecond) != nil {
+		late := user.Err() != nil && time.Since(answered) > stopPatience
+		if late || pause(ctx, 200*time.Millisecond) != nil {
 			if err == nil {
 				err = errors.New("it has not done so yet")
 			}
-			return fmt.Errorf("the daemon was asked to restore everything, and does so at the latest %v after it is back: %w", r.Lease, err)
+			return fmt.Errorf("%w; the daemon does so at the latest %v after it is back: %w", ErrNotRestored, r.Lease, err)
 		}
 	}
 }

@@ -22,6 +22,7 @@ func (s *Trials) to(h *Host, to trial.Arm) {
 	h.Unasked(func() { // the order was to run a trial
 		h.Event(plan.Event{Kind: plan.EventDaemon}, words.TrialSwitched, t.Name, string(was), string(to))
 		if was == trial.On {
+			t.Stands = kernelValues{} // what is restored, or about to be
 			s.hold(h)
 		}
 		if to == trial.On {

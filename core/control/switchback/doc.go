@@ -11,6 +11,9 @@
 // Invariant: A trial cannot outlive its program: an arm stands only while the program renews it, and then everything
 // is restored (TestTrialIsLeft, TestOrdersEndTrials, TestKilledTrial).
 //
+// Invariant: A trial does not outlive a restart of the machine: the next daemon sets no arm
+// (control.TestTrialEndsWithTheBoot). A program that comes back goes on with it (TestProgramComesBack).
+//
 // Invariant: A hold of the user's is never lifted by a trial, and a value that another program has set is not restored
 // (TestTrialKeepsHoldsOfUsers, TestTrialLeavesSamplingAlone).
 //

@@ -58,6 +58,36 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// TestProgramComesBack: the program of a trial that it had left comes back while everything is being restored, and
+// goes on. The arm stands again.
+func TestProgramComesBack(t *testing.T) {
+	for _, begin := range []bool{false, true} {
+		for _, restored := range []bool{false, true} { // the kernel's settings
+			g := newStage()
+			g.obey(t, Order{Arm: trial.Off, Kernel: both})
+			g.carryOut()
+			g.h.Work.At = g.h.Work.At.Add(MostLease)
+			g.Due(g.h)
+			if restored {
+				g.carryOut()
+			}
+			if g.Trial == nil {
+				t.Fatal("it is over: this is no test")
+			}
+			if f := g.Obey(g.h, &Order{Name: "t", Begin: begin, Arm: trial.Off, Kernel: both, Lease: time.Minute}); f != nil {
+				t.Fatalf("begin %v, restored %v: %v", begin, restored, f)
+			}
+			for range 3 {
+				g.carryOut()
+				g.Due(g.h)
+			}
+			if g.Trial == nil || g.Trial.Ending != nil || g.Trial.Arm != trial.Off || g.kernel() != "0 0" || !g.l.holds.All {
+				t.Errorf("begin %v, restored %v: %+v, kernel %s", begin, restored, g.Trial, g.kernel())
+			}
+		}
+	}
+}
+
 // TestNoWriteForATrial: a daemon that stops, or only observes, writes no setting of the kernel for a trial.
 func TestNoWriteForATrial(t *testing.T) {
 	for _, tt := range []struct {

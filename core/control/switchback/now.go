@@ -7,6 +7,7 @@ import (
 	"github.com/homenode/homenode/core/control/concern/threads"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/trial"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -72,6 +73,24 @@ func Resumed(saved *Trial) *Trial {
 	t.Written = copied(t.Written)
 	t.Holds = work.Holds{All: t.Holds.All, IDs: copied(t.Holds.IDs)}
 	return &t
+}
+
+// AfterBoot ends the holds that a saved trial has added, and returns the lines of history about its end. The machine
+// was restarted: the program of the trial no longer runs, and the settings of the kernel are those of the boot.
+func AfterBoot(saved *Trial, holds *work.Holds) []words.Reason {
+	if saved == nil {
+		return nil
+	}
+	if saved.Holds.All {
+		holds.All = false
+	}
+	for id := range saved.Holds.IDs {
+		delete(holds.IDs, id)
+	}
+	if saved.Ending != nil { // the history has it
+		return nil
+	}
+	return []words.Reason{words.Because(words.TrialEnds, saved.Name, words.Because(words.TrialRestarted))}
 }
 
 // copied returns a map that can be written to.

@@ -15,6 +15,7 @@ import (
 // Obey begins, switches, renews or ends a trial.
 func (s *Trials) Obey(h *Host, in *Order) *work.Failure {
 	t := s.Trial
+	back := t != nil && t.Name == in.Name && t.Ending != nil && t.Ending.Code == words.TrialLeft
 	switch {
 	case in.Name == "":
 		return work.Refuse(work.BadRequest, words.BadValue, "name", "", "the name of the trial")
@@ -25,7 +26,7 @@ func (s *Trials) Obey(h *Host, in *Order) *work.Failure {
 			s.end(h, words.Because(words.TrialEndOrdered))
 		}
 		return nil
-	case t != nil && t.Ending != nil:
+	case t != nil && t.Ending != nil && !back:
 		return work.Refuse(work.Gone, words.TrialIsOver, t.Name, *t.Ending)
 	case !h.Enforce:
 		return work.Refuse(work.Forbidden, words.TrialObserves)
@@ -48,6 +49,7 @@ func (s *Trials) Obey(h *Host, in *Order) *work.Failure {
 		}
 		t = s.Trial
 	}
+	t.Ending = nil // its program may be back before everything is restored
 	if t.Arm != in.Arm {
 		s.to(h, in.Arm)
 	}

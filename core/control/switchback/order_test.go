@@ -13,7 +13,7 @@ import (
 // TestRefusedOrders: an order that cannot be carried out begins nothing and writes nothing.
 func TestRefusedOrders(t *testing.T) {
 	good := Order{Name: "t", Arm: trial.Off, Begin: true, Lease: time.Minute}
-	over := words.Because(words.TrialLeft)
+	over := words.Because(words.TrialEndOrdered)
 	for name, tt := range map[string]struct {
 		change func(*Order, *Host, *Trials)
 		want   work.Code

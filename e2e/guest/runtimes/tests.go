@@ -40,6 +40,7 @@ var Tests = lab.Tests{
 	"systemd.host":           systemdHost,
 	"systemd.package":        systemdPackage,
 	"systemd.programs":       systemdPrograms,
+	"systemd.reboot":         systemdReboot,
 	"systemd.scope":          systemdScope,
 	"systemd.unit":           systemdUnit,
 }

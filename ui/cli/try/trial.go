@@ -165,7 +165,7 @@ func runTrial(c *cobra.Command, e *cli.Env, f *trialFlags, args []string) error 
 	if have == nil {
 		have = want
 	}
-	return goOn(c, e, f, client, folder, have)
+	return goOn(c, e, f, client, folder, have, &want.Machine)
 }
 
 func readTrial(out string) (*trial.Document, error) {
@@ -259,7 +259,8 @@ func (f *trialFlags) sources(c *cobra.Command, e *cli.Env, d *trial.Document, st
 }
 
 // goOn runs a trial from where it is, and writes the results.
-func goOn(c *cobra.Command, e *cli.Env, f *trialFlags, client *api.Client, folder *switchback.Folder, d *trial.Document) error {
+func goOn(c *cobra.Command, e *cli.Env, f *trialFlags, client *api.Client, folder *switchback.Folder,
+	d *trial.Document, now *trial.Machine) error {
 	fresh := d.Began.IsZero()
 	status, err := client.Status(cli.ContextOf(c))
 	if err != nil {
@@ -272,6 +273,7 @@ func goOn(c *cobra.Command, e *cli.Env, f *trialFlags, client *api.Client, folde
 	if err != nil {
 		return err
 	}
+	boot := bootOf(e)
 	if fresh {
 		d.Began = time.Now().Round(0)
 		d.Name = filepath.Base(f.out) + "-" + d.Began.Format("0102-1504")
@@ -281,13 +283,18 @@ func goOn(c *cobra.Command, e *cli.Env, f *trialFlags, client *api.Client, folde
 			d.Notes = append(d.Notes, note)
 			fmt.Fprintf(e.Stderr, "homenode: %s `homenode status` says why\n", note)
 		}
-		if err := folder.Save(d); err != nil {
-			return cli.Forbiddenf("--out %w", err)
-		}
 		fmt.Fprintf(e.Stderr, "homenode: trial %s: %s of %v and %s, about %v; Ctrl-C restores everything, the same command goes on\n",
 			words.Printable(d.Name), words.Count(d.Plan.Blocks, "block"), d.Plan.Arms, words.Count(len(d.Metrics), "metric"), d.Plan.Duration().Round(time.Second))
 	} else {
+		if note := restarted(d, boot, now); note != "" {
+			d.Notes = append(d.Notes, note)
+			fmt.Fprintf(e.Stderr, "homenode: %s\n", words.Printable(note))
+		}
 		fmt.Fprintf(e.Stderr, "homenode: trial %s goes on with block %d of %d\n", words.Printable(d.Name), d.Blocks()+1, d.Plan.Blocks)
+	}
+	d.Boot = boot
+	if err := folder.Save(d); err != nil {
+		return cli.Forbiddenf("--out %w", err)
 	}
 	bar := view.NewBar(e.Stderr, e.Getenv)
 	run := &switchback.Runner{
@@ -320,7 +327,8 @@ func goOn(c *cobra.Command, e *cli.Env, f *trialFlags, client *api.Client, folde
 	}
 	switch {
 	case err != nil && cli.ContextOf(c).Err() != nil && !over:
-		return cli.Forbiddenf("interrupted after %s; everything is restored, and the same command goes on", words.Count(d.Blocks(), "block"))
+		stands := restoredOr(err, d)
+		return cli.Forbiddenf("interrupted after %s; %s, and the same command goes on", words.Count(d.Blocks(), "block"), stands)
 	case err != nil && !over:
 		return err
 	}
@@ -328,6 +336,33 @@ func goOn(c *cobra.Command, e *cli.Env, f *trialFlags, client *api.Client, folde
 		return shown
 	}
 	return cli.No(err)
+}
+
+// bootOf returns the ID of this boot of the machine; "" unknown.
+func bootOf(e *cli.Env) string {
+	id, _ := fs.ReadFile(e.Root, "proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
+}
+
+// restarted returns a note where the machine was restarted since a trial was last begun or continued; "" where not.
+func restarted(d *trial.Document, boot string, now *trial.Machine) string {
+	if d.Boot == "" || boot == "" || d.Boot == boot {
+		return ""
+	}
+	note := fmt.Sprintf("The machine was restarted after %s", words.Count(d.Blocks(), "block"))
+	if was := d.Machine; was.Kernel != now.Kernel {
+		note += fmt.Sprintf(", and runs Linux %s instead of %s since", now.Kernel, was.Kernel)
+	}
+	return note + "."
+}
+
+// restoredOr says what stands after an interruption.
+func restoredOr(err error, d *trial.Document) string {
+	if errors.Is(err, switchback.ErrNotRestored) {
+		const text = "the daemon does not answer, and restores everything at the latest %v after it is back"
+		return fmt.Sprintf(text, trialLease(d))
+	}
+	return "everything is restored"
 }
 
 // trialLease is for how long the daemon keeps an arm without this program.
