@@ -14,7 +14,7 @@ type want struct {
 	memory    topology.KiB // whole pages of it
 	pull      []float64    // by node: what a vCPU there costs for being far from what it is near to; nil for nothing
 	residence []float64    // by node: the part of it that is there now; nil when it does not run or that is unknown
-	moving    float64      // what it costs to move all of it
+	moving    float64      // cost of a move of all its memory
 	tooLarge  bool         // no node of this host could ever hold all of it
 	must      bool
 	absent    []workload.Near  // what it is to be near to and the host does not have
@@ -107,8 +107,8 @@ func (w *want) everRoom(l *Ledger, i int) (vcpus int, mem topology.KiB) {
 	return vcpus, mem
 }
 
-// costOfMove is what it costs to move all of its memory, of which so much is resident. Little memory moves in no
-// time; of what is unknown nothing is assumed.
+// costOfMove is the cost of a move of all its memory. Little memory moves in no time; memory of unknown size counts as
+// much.
 func (w *want) costOfMove(resident topology.KiB) float64 {
 	cost := moveWeight * float64(w.vcpus)
 	if memory := max(w.memory, resident); memory > 0 {

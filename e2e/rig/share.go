@@ -269,7 +269,7 @@ const shareTitle = "# What sharing gives, in virtual time\n\nWritten by `make be
 // shareNote says what the numbers are and are not.
 func shareNote(s suite.Shape, kernel string) string {
 	return fmt.Sprintf(`
-A clock asks a small server for a piece of work every 4 ms, whatever it answers: 1,000 times, in four rounds, each with a new server that has answered 25 before (with a target of 80 %% in one round, after 12 s, so that the budget has settled; with a goal 4,000 in one round, after 90 s). *Awake* is how late
+A clock asks a small server for a piece of work every 4 ms, whatever it answers: 1,000 times, in four rounds, each with a new server that has answered 25 before (with a target of 75 %% 4,000 in one round, after 12 s, so that the budget has settled; with a goal 4,000 in one round, after 90 s). *Awake* is how late
 the clock was awake, *answered* how late an answer was, both from when a request was due. Busy loops are the batch work. Medians of the seeds, in brackets the least and the most.
 
 - A guest of %[1]d CPUs (%[2]d cores of two threads, one node), Linux %[3]s, under QEMU with -icount: its clock counts instructions, 2 ns each. How slow or busy the machine is

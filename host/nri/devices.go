@@ -23,8 +23,8 @@ const (
 	visible = "NVIDIA_VISIBLE_DEVICES="
 )
 
-// gpuPaths are the device files of GPUs and accelerators, each before its number. What a runtime gives with them
-// (/dev/nvidiactl, /dev/nvidia-uvm) is no GPU.
+// gpuPaths are the device files of GPUs and accelerators, each before its number. A runtime gives others with them,
+// which are no GPUs: /dev/nvidiactl, /dev/nvidia-uvm.
 var gpuPaths = []string{"/dev/nvidia", "/dev/dri/renderD", "/dev/accel", "/dev/accel/accel", "/dev/hl"}
 
 // isGPU reports whether a device file is a GPU's.

@@ -48,8 +48,8 @@ func TestGPUsOf(t *testing.T) {
 	}
 }
 
-// What a container is given pulls as what it is found to use; a wish for any GPU is for these, and
-// other wishes stand alone.
+// GPUs that a container is given pull like GPUs that it uses; a wish for any GPU is for these, and other wishes stand
+// alone.
 func TestNearGPUs(t *testing.T) {
 	given := []*container{{gpus: []string{"195:0", "195:1"}}, {gpus: []string{"195:0"}}}
 	one := given[1:]
