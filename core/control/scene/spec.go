@@ -42,8 +42,9 @@ func (s *Scene) orderedSpec(by *Basis, o *workload.Observation, rule *workload.R
 		}
 		uid, user := o.Responsible().User()
 		byName := !strings.HasPrefix(r.Match, "/")
-		if byName && user && workload.Ordinary(uid) { // a goal takes from others, and a user chooses names
+		if byName && user && workload.Ordinary(uid) { // both take from others, and a user chooses names
 			r.Goals = nil
+			r.Isolated = false
 		}
 		r.Apply(&spec)
 		given = r.NearGiven
