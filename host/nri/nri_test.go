@@ -350,7 +350,7 @@ func TestPartsOfAPodAreNear(t *testing.T) {
 }
 
 // Bookings of a resource claim are where its container begins; it books nothing itself. One that
-// began elsewhere is told. A pod that names a booking of another namespace in its environment gets nothing of it.
+// began elsewhere is told. A pod that names a booking of another namespace in its environment has none of the CPUs.
 func TestResourceClaims(t *testing.T) {
 	booked := control.Reserved{Owner: workload.NamespaceOwner("ns")}
 	booked.CPUs, booked.Home = topology.CPUs(3, 4), topology.Nodes(1)
