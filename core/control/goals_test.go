@@ -136,17 +136,17 @@ func TestLearnedSurvives(t *testing.T) {
 	}
 }
 
-// TestGoalByName: a user names his processes, and gets no goal by a rule for that name. A rule for the path of
-// the cgroup gives one.
-func TestGoalByName(t *testing.T) {
+// TestTakesNothingByName: a user names his processes, and gets neither a goal nor isolation by a rule for that name. A rule for
+// the path of the cgroup gives both.
+func TestTakesNothingByName(t *testing.T) {
 	for match, want := range map[string]int{"web": 0, "/user.slice/**": 1} {
-		rule := workload.Rule{Match: match, Tier: workload.Online, Goals: []workload.Goal{p99}}
+		rule := workload.Rule{Match: match, Class: workload.Dedicated, Isolated: true, Goals: []workload.Goal{p99}}
 		f := newFake(t, 2, 8, func(s *Settings) { s.Rules = []workload.Rule{rule} })
 		id := f.addProcess(70, "web", 2, 1<<20, 1)
 		f.works[id].obs.UID = 1000
 		f.scan(2)
-		if got := subjectOf(f, id).Spec.Goals; len(got) != want {
-			t.Errorf("match %s: %v", match, got)
+		if got := subjectOf(f, id).Spec; len(got.Goals) != want || got.Isolated != (want > 0) {
+			t.Errorf("match %s: goals %v, isolated %t", match, got.Goals, got.Isolated)
 		}
 	}
 	f := withGoal(t)

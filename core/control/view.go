@@ -24,6 +24,7 @@ type (
 	Attention        = view.Attention
 	ConcernAttention = view.ConcernAttention
 	Standing         = view.Standing
+	Reserved         = view.Reserved
 	PartitionNow     = view.Partition
 )
 

@@ -248,6 +248,10 @@ func (n *Near) String() string {
 	return text
 }
 
+// mostNeighbour bounds the name of a workload, bytes: that of a container in Kubernetes has 381 at most. Each scan,
+// the history and status carry it.
+const mostNeighbour = 512
+
 // ParseNear reads wishes with commas or blanks between them: a device by its name or PCI address,
 // device=NAME, process=NAME or service=NAME, each with policy=required, policy=socket or policy=preferred
 // after it if wanted. A bare name with a slash is another workload's ID.
@@ -259,8 +263,12 @@ func ParseNear(text string) ([]Near, error) {
 		var err error
 		switch {
 		case !keyed && strings.Contains(word, "/"):
-			if n = (Near{Workload: ID(word)}); !writable(word) {
-				err = fmt.Errorf("workload %q: want what can be printed", word)
+			n = Near{Workload: ID(word)}
+			switch {
+			case !writable(word):
+				err = fmt.Errorf("workload %.60q: want what can be printed", word)
+			case len(word) > mostNeighbour:
+				err = fmt.Errorf("workload %.60q: longer than %d bytes", word, mostNeighbour)
 			}
 		case !keyed:
 			n, err = NewNear(word, "", "", "")

@@ -102,3 +102,17 @@ func TestUserOf(t *testing.T) {
 		}
 	}
 }
+
+// TestLongNames: the author of a pod writes the names, and each scan, the history and status have them.
+func TestLongNames(t *testing.T) {
+	long := strings.Repeat("x", 64<<10)
+	for _, text := range []string{"shop/" + long, "/" + long, "process=" + long, long} {
+		if all, err := ParseNear(text); err == nil {
+			t.Errorf("%.20s: %d names", text, len(all))
+		}
+	}
+	pod := "a-namespace-of-63-bytes/" + strings.Repeat("p", 253) + "/" + strings.Repeat("c", 63)
+	if _, err := ParseNear(pod); err != nil {
+		t.Error(err)
+	}
+}

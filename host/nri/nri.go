@@ -493,7 +493,7 @@ func (p *Plugin) begin(ctx context.Context, c *container, w *want) (out sets, no
 	if !p.acts() || c.cgroup == "" || now.Holds.Has(w.spec.ID) {
 		return out, nodes
 	}
-	if booked, _, ok := booked(c, &now); ok {
+	if booked, _, ok := booked(c, w.from.Owner, &now); ok {
 		return sets{booked.CPUs.String(), booked.Home.String()}, booked.Home
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.within())
@@ -566,11 +566,12 @@ func (p *Plugin) admit(ctx context.Context, w *want, c *container) (workload.Pla
 }
 
 // booked is what is booked for the claims of a container: its CPUs and home are those of all
-// together. missing is a claim that nothing is booked for.
-func booked(c *container, now *control.Attention) (all workload.Placement, missing workload.ID, ok bool) {
+// together. missing is a claim that nothing is booked for. The author of a pod can write the variable that names
+// claims: a booking of another party than the pod's namespace is none of the pod's.
+func booked(c *container, of workload.Owner, now *control.Attention) (all workload.Placement, missing workload.ID, ok bool) {
 	for _, id := range c.claims {
 		one, known := now.Held[id]
-		if !known {
+		if !known || one.Owner != of {
 			return all, id, false
 		}
 		all.CPUs, all.Home = all.CPUs.Union(one.CPUs), all.Home.Union(one.Home)

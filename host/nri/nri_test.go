@@ -12,6 +12,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
+	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -349,15 +350,20 @@ func TestPartsOfAPodAreNear(t *testing.T) {
 }
 
 // Bookings of a resource claim are where its container begins; it books nothing itself. One that
-// began elsewhere is told.
+// began elsewhere is told. A pod that names a booking of another namespace in its environment has none of the CPUs.
 func TestResourceClaims(t *testing.T) {
-	booked := workload.Placement{CPUs: topology.CPUs(3, 4), Home: topology.Nodes(1)}
-	h := &homes{refuses: true, booked: map[workload.ID]workload.Placement{"claim:1": booked, "claim:2": booked}}
+	booked := control.Reserved{Owner: workload.NamespaceOwner("ns")}
+	booked.CPUs, booked.Home = topology.CPUs(3, 4), topology.Nodes(1)
+	theirs := booked
+	theirs.Owner = workload.NamespaceOwner("prod")
+	h := &homes{refuses: true, booked: map[workload.ID]control.Reserved{
+		"claim:1": booked, "claim:2": booked, "claim:3": theirs, "prod/db": theirs,
+	}}
 	p := joined(Options{Manage: All, Enforce: true, Mount: "/nowhere"}, h)
 	sets := map[string]*[2]string{"/x": {}}
 	p.files = fakeFiles{&cgroups{sets: sets, inode: map[string]int{}}}
 	pod := &api.PodSandbox{Id: "1", Name: "p", Namespace: "ns"}
-	for id, want := range map[string]string{"claim:1 claim:2": "3-4", "claim:guessed": ""} {
+	for id, want := range map[string]string{"claim:1 claim:2": "3-4", "claim:guessed": "", "claim:3": "", "prod/db": ""} {
 		a, _, _ := p.CreateContainer(t.Context(), pod, &api.Container{Id: "c", Name: "c", PodSandboxId: "1", Env: []string{"HOMENODE_CLAIM_x=" + id},
 			Linux: &api.LinuxContainer{CgroupsPath: "/x", Resources: &api.LinuxResources{}}})
 		if got := a.GetLinux().GetResources().GetCpu().GetCpus(); got != want {

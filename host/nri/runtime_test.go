@@ -289,7 +289,7 @@ type homes struct {
 	wrote []plan.Entry
 
 	held, refuses bool
-	booked        map[workload.ID]workload.Placement
+	booked        map[workload.ID]control.Reserved
 }
 
 // Attention implements control.Standing.

@@ -169,7 +169,7 @@ func bookedOf(g *group, now *control.Attention) (all workload.Placement, missing
 	if len(g.containers) != 1 {
 		return all, "", false
 	}
-	return booked(g.containers[0], now)
+	return booked(g.containers[0], g.pod.owner(), now)
 }
 
 // has reports whether the CPU set of a container is this one. One that cannot be read may be.

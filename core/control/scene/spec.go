@@ -40,10 +40,11 @@ func (s *Scene) orderedSpec(by *Basis, o *workload.Observation, rule *workload.R
 		if !spec.Given {
 			r.CPUs, r.Memory = 0, 0 // those of the whole cgroup
 		}
-		uid, user := o.Responsible().User()
+		_, user := o.Responsible().User()
 		byName := !strings.HasPrefix(r.Match, "/")
-		if byName && user && workload.Ordinary(uid) { // a goal takes from others, and a user chooses names
+		if byName && user { // both take from others, and a user chooses names
 			r.Goals = nil
+			r.Isolated = false
 		}
 		r.Apply(&spec)
 		given = r.NearGiven

@@ -35,13 +35,30 @@ type Attention struct {
 
 	// Homes, Journal, Holds and Held are for sources. They are not recorded: the state before the scan has
 	// them. Held is the homes of work that no scan has seen.
-	Homes   []workload.Placement               `json:"-"`
-	Journal []plan.Entry                       `json:"-"`
-	Holds   work.Holds                         `json:"-"`
-	Held    map[workload.ID]workload.Placement `json:"-"`
+	Homes   []workload.Placement     `json:"-"`
+	Journal []plan.Entry             `json:"-"`
+	Holds   work.Holds               `json:"-"`
+	Held    map[workload.ID]Reserved `json:"-"`
 
 	settings *settings.Settings // for Leaves
 	managers []scene.Manager
+}
+
+// Reserved is a home of work that no scan has seen.
+type Reserved struct {
+	workload.Placement
+	Owner workload.Owner // party that is responsible for the work
+}
+
+// reserved returns the homes of work that no scan has seen.
+func (v *View) reserved() map[workload.ID]Reserved {
+	out := map[workload.ID]Reserved{}
+	for id, a := range v.Admitted.All() {
+		if a.Process.PID == 0 {
+			out[id] = Reserved{a.Placement, a.From.Owner}
+		}
+	}
+	return out
 }
 
 // Standing is a daemon as its sources see it.
@@ -62,7 +79,7 @@ func (v *View) Attention() Attention {
 		Homes:            v.Plan.Placements,
 		Journal:          v.Journal,
 		Holds:            v.Holds,
-		Held:             v.Held(),
+		Held:             v.reserved(),
 		settings:         v.Settings,
 		managers:         v.Managers,
 	}
