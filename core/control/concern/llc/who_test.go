@@ -32,7 +32,9 @@ func TestLeavesOthersAlone(t *testing.T) {
 		{"held work", func(h *host, _ *place.Subject) { h.scene.Loop = holding{} }, true},
 		{"batch work", func(_ *host, x *place.Subject) { x.Spec.Tier = workload.BatchTier }, true},
 		{"dedicated work", func(h *host, _ *place.Subject) { h.scene.Plan.Placements[0].Class = workload.Dedicated }, true},
-		{"work on two nodes", func(h *host, _ *place.Subject) { h.scene.Plan.Placements[0].Home = topology.Nodes(0, 1) }, true},
+		{"work on two nodes", func(h *host, _ *place.Subject) {
+			h.scene.Plan.Placements[0].Home = topology.Nodes(0, 1)
+		}, true},
 		{"between two scans", func(h *host, _ *place.Subject) { h.scene.Between = true }, true},
 		{"mode off", func(h *host, _ *place.Subject) { h.mode = plan.CachesOff }, true},
 	} {
