@@ -57,7 +57,8 @@ func gpuPods(t *lab.T) {
 	t.LogLines("history", lab.Homenode("history", "--limit", "0").Out, 60)
 	t.AwaitAtGPUs(ones, of)
 	countWorkers(t, workers, gpus, tagGPUWorkers, homenode)
-	explainsPods(t, pods, of)
+	noneMoved(t, pods, of)
+	explainsTrain(t, pods[len(of)].Containers[0].Called, gpus)
 	t.UndoneAll()
 	t.Alive(d)
 	t.Textf("%d pods began at their GPUs; %d workers of one pod were at theirs after %.0f s",
@@ -127,16 +128,22 @@ func podsWithGPUs(gpus []*lab.GPU) (specs []runtimes.PodSpec, of []*lab.GPU) {
 	return append(specs, train), of
 }
 
-// explainsPods checks that explain names the GPU of each pod, and that status has moved none of their pages.
-func explainsPods(t *lab.T, pods []*runtimes.Pod, of []*lab.GPU) {
+// noneMoved checks that status has moved no pages of the pods with a GPU each.
+func noneMoved(t *lab.T, pods []*runtimes.Pod, of []*lab.GPU) {
 	s := t.Status()
-	for i, g := range of {
+	for i := range of {
 		id := pods[i].Containers[0].Called
 		if m, _, _ := s.Of(id); m.Moved > 0 {
 			t.Fatalf("%s: %d bytes were moved, which should have been at home from the start", id, m.Moved)
 		}
-		said := t.Must(lab.Homenode("explain", id), lab.ExitOK).Out
-		if want := fmt.Sprintf("gpu%d", g.Minor); !strings.Contains(said, want) {
+	}
+}
+
+// explainsTrain checks that explain names the GPU of each worker, and its node.
+func explainsTrain(t *lab.T, id string, gpus []*lab.GPU) {
+	said := t.Must(lab.Homenode("explain", id), lab.ExitOK).Out
+	for _, g := range gpus {
+		if want := fmt.Sprintf("gpu%d on node %d", g.Minor, g.Node); !strings.Contains(said, want) {
 			t.Fatalf("explain of %s has no %q: %s", id, want, lab.Cut(said))
 		}
 	}
