@@ -10,7 +10,6 @@ func init() {
 		Test{Name: "share.bench", Shapes: []string{"n2"}, Limit: 90 * time.Second, Homenode: true, Bench: true},
 		Test{Name: "share.order", Shapes: []string{"virtual"}, Limit: 120 * time.Second, Homenode: true},
 		Test{Name: "share.virtual", Shapes: []string{"virtual"}, Limit: 400 * time.Second, Slow: true, Homenode: true},
-		Test{Name: "share.target", Shapes: []string{"virtual"}, Limit: 200 * time.Second, Slow: true, Homenode: true},
 		Test{Name: "share.step", Shapes: []string{"virtual"}, Limit: 200 * time.Second, Slow: true, Homenode: true},
 		Test{Name: "share.trigger", Shapes: []string{"virtual"}, Limit: 120 * time.Second, Slow: true, Homenode: true},
 		Test{

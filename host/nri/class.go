@@ -281,7 +281,8 @@ func unknownOf(annotations map[string]string) (u unknown) {
 		if strings.HasPrefix(full, prefix+markKey) {
 			u.first = append(u.first, fmt.Sprintf("annotation %s: homenode alone writes it", words.Clip(full, mostCited)))
 		} else {
-			u.first = append(u.first, fmt.Sprintf("annotation %s: unknown; known are %s", words.Clip(full, mostCited), strings.Join(keys, ", ")))
+			all := strings.Join(keys, ", ")
+			u.first = append(u.first, fmt.Sprintf("annotation %s: unknown; known are %s", words.Clip(full, mostCited), all))
 		}
 	}
 	return u

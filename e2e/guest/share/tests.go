@@ -42,7 +42,6 @@ var Tests = lab.Tests{
 	"share.step":         shareStep,
 	"share.sysrq":        shareSysRq,
 	"share.trigger":      shareTrigger,
-	"share.target":       shareTarget,
 	"share.virtual":      func(t *lab.T) { shareVirtual(t, tollCases, 4, 250) },
 	"share.virtual-goal": func(t *lab.T) { shareVirtual(t, tollGoalCases, 4, 250) },
 	"share.watchdog":     shareWatchdog,

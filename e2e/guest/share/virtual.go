@@ -310,26 +310,6 @@ func mountBPF(t *lab.T) {
 	}
 }
 
-// enoughBatch is the CPUs, of six, that batch work has at a target of 75 %.
-const enoughBatch = 3.6
-
-// shareTarget asks that an answer's p99 is then at most goalPart times that of tollApart4, in which batch work has
-// four CPUs of its own.
-func shareTarget(t *lab.T) {
-	quiet()
-	mountBPF(t)
-	apart := measureToll(t, tollApart4, 1, 1, tollMore.count, 0)
-	more := measureToll(t, tollMore, 2, 1, tollMore.count, 0)
-	if more.why != "" {
-		t.Skipf("%s", more.why)
-	}
-	part := float64(more.done.at(99)) / float64(apart.done.at(99))
-	t.Textf("batch work has %.2f CPUs, p99 %.2f of that of %s", more.batch, part, tollApart4.name)
-	if more.batch < enoughBatch || part > goalPart {
-		t.Fatalf("want %g CPUs and more, and a p99 of %g at most", enoughBatch, goalPart)
-	}
-}
-
 // shareVirtual makes the table; the host adds what the plugin counted.
 func shareVirtual(t *lab.T, cases []tollCase, again, count int) {
 	quiet()
