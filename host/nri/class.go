@@ -242,7 +242,8 @@ func (p *pod) memoryOf(spec *workload.Spec, asked *workload.Asked, all []*contai
 		}
 		kib, ok := size(value)
 		if !ok {
-			bad = append(bad, fmt.Sprintf("annotation %s%s of container %s: %q; want a size with a unit, such as 8GiB", prefix, keyMemory, c.name, words.Clip(value, mostCited)))
+			bad = append(bad, fmt.Sprintf("annotation %s%s of container %s: %q; want a size with a unit, such as 8GiB",
+				prefix, keyMemory, c.name, words.Clip(value, mostCited)))
 		}
 		if !granted {
 			kib = min(kib, c.has.kib())
