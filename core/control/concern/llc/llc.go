@@ -503,7 +503,7 @@ func (t *turn) narrow(x *kept) {
 // else stays where it was, and a reported choice stays while it has room.
 func (t *turn) choose(x *kept, load place.Load) topology.CacheSet {
 	vcpus := x.home.VCPUs
-	first := []topology.CacheSet{t.beside(x), x.was, t.together(x)}
+	first := []topology.CacheSet{t.beside(x), x.was}
 	if t.reports() {
 		first = append(first, x.calm.Would)
 	}

@@ -131,22 +131,3 @@ func (t *turn) beside(x *kept) topology.CacheSet {
 	})
 	return in
 }
-
-// together returns the fewest caches with room for a workload and all its mates that are about to be kept, so that
-// the first of them leaves room for the others; none where there are no mates, and where that takes the whole node.
-func (t *turn) together(x *kept) topology.CacheSet {
-	load := x.most()
-	vcpus := x.home.VCPUs
-	more := false
-	x.eachMate(func(y *kept) {
-		if y.ready && y.now.Empty() {
-			load = load.Plus(y.most())
-			vcpus = max(vcpus, y.home.VCPUs)
-			more = true
-		}
-	})
-	if !more {
-		return topology.CacheSet{}
-	}
-	return x.node.choose(x.node.all, vcpus, load)
-}

@@ -58,8 +58,7 @@ func TestPodStaysTogether(t *testing.T) {
 	}
 }
 
-// TestPodFindsRoom: the first container of a pod goes where all of it fits, also where another cache has more room
-// for itself alone; a container that comes later joins it.
+// TestPodFindsRoom: the containers of a pod share the cache with most room; a container that comes later joins them.
 func TestPodFindsRoom(t *testing.T) {
 	h := on(t, plan.CachesPlace, 1, 1, 1)
 	h.use(1, 2)
