@@ -18,6 +18,11 @@ import (
 	"github.com/homenode/homenode/ui/cli"
 )
 
+// atHome is the policies of a home that homenode has chosen. Of others the policy is left as it is.
+var atHome = map[cli.Memory]process.MemPolicy{
+	cli.MemoryHome: process.MemPreferred, cli.MemoryByThread: process.MemByThread, cli.MemoryHomeBound: process.MemBind,
+}
+
 // told is the policies that a person names.
 var told = map[cli.Memory]process.MemPolicy{
 	cli.MemoryBind: process.MemBind, cli.MemoryPreferred: process.MemPreferredOne, cli.MemoryMany: process.MemPreferred,
@@ -53,16 +58,7 @@ func confine(s cli.Start) error {
 			return err
 		}
 	}
-	home := process.MemDefault
-	switch s.Memory {
-	case cli.MemoryHome:
-		home = process.MemPreferred
-	case cli.MemoryByThread:
-		home = process.MemByThread
-	case cli.MemoryHomeBound:
-		home = process.MemBind
-	}
-	if err := process.ConfineSelf(s.CPUs, s.Nodes, home); err != nil {
+	if err := process.ConfineSelf(s.CPUs, s.Nodes, atHome[s.Memory]); err != nil {
 		return fmt.Errorf("confine to CPUs %s, node %s: %w", s.CPUs, s.Nodes, err)
 	}
 	if policy, ok := told[s.Memory]; ok {

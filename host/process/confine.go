@@ -16,7 +16,7 @@ type MemPolicy string
 
 // Memory policies.
 const (
-	MemDefault            MemPolicy = "default"             // leave the policy as it is
+	MemAsIs               MemPolicy = ""                    // leave the policy as it is
 	MemByThread           MemPolicy = "by thread"           // none: the kernel takes the node that a thread runs on
 	MemBind               MemPolicy = "bind"                // these nodes only
 	MemPreferred          MemPolicy = "preferred"           // these nodes while they have room
@@ -58,7 +58,7 @@ func confine(k policies, cpus topology.CPUSet, nodes topology.NodeSet, policy Me
 		}
 	}
 	switch policy {
-	case MemDefault, "":
+	case MemAsIs:
 		return nil
 	case MemByThread:
 		return k.SetPolicy(numa.Default, topology.NodeSet{})

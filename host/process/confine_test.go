@@ -78,7 +78,7 @@ func TestConfineOnOlderKernels(t *testing.T) {
 	})
 	t.Run("CPUs cut by the cgroup", func(t *testing.T) {
 		var mismatch *MismatchError
-		if err := confine(&older{}, topology.CPUs(1, 2), topology.NodeSet{}, MemDefault); !errors.As(err, &mismatch) {
+		if err := confine(&older{}, topology.CPUs(1, 2), topology.NodeSet{}, MemAsIs); !errors.As(err, &mismatch) {
 			t.Error(err)
 		}
 	})

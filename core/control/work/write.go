@@ -97,9 +97,14 @@ func (w *Work) inherited(h *plan.Inherited, from *plan.Entry, id workload.ID) pl
 		Of:       h.Of,
 		State:    plan.Applied,
 	}
-	if from.Kind == h.Kind && from.New != h.Has { // what has been set since it was seen, or is now, reaches it too
-		past := slices.DeleteFunc(slices.Clone(from.Past), func(p string) bool { return p == h.Has })
-		e.New, e.Past = from.New, append(past, h.Has)
+	if from.Kind != h.Kind {
+		return e
+	}
+	// A process that it has started may have an earlier value yet.
+	e.Past = slices.DeleteFunc(slices.Clone(from.Past), func(p string) bool { return p == h.Has })
+	if from.New != h.Has { // what has been set since it was seen, or is now, reaches it too
+		e.New = from.New
+		e.Past = append(e.Past, h.Has)
 	}
 	return e
 }

@@ -86,8 +86,8 @@ func TestMeets(t *testing.T) {
 	}{
 		{"the first time", nil, []Reading{one}, false, 1},
 		{"the same", []Reading{one}, []Reading{one}, false, 1},
-		{"one more", []Reading{one}, []Reading{one, two}, true, 1},
-		{"one less", []Reading{one, two}, []Reading{one}, true, 1},
+		{"one more", []Reading{one}, []Reading{one, two}, false, 1},
+		{"one less", []Reading{one, two}, []Reading{one}, false, 1},
 		{"none before, two now", nil, []Reading{one, two}, false, 1},
 		{"another workload", []Reading{one}, change(func(r *Reading) { r.Workload = "/y" }), true, 1},
 		{"another under its ID", []Reading{one}, change(func(r *Reading) { r.As = "2" }), true, 1},
