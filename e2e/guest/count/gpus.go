@@ -44,6 +44,7 @@ func gpuPods(t *lab.T) {
 	pods := runtimes.Pods(t, c, specs...)
 	for i, g := range of {
 		if at := t.NodesOf(pods[i].Containers[0].First); at != lab.SetOf(g.Node) {
+			t.Logf("%s", lab.OneLine(lab.Homenode("explain", "shop/"+pods[i].Name+"/c").Out))
 			t.Fatalf("%s began on nodes %s, its GPU is on node %d", pods[i].Name, at, g.Node)
 		}
 	}
