@@ -53,17 +53,26 @@ func (s *Trials) hold(h *Host) {
 // letGo ends the holds that the trial has added.
 func (s *Trials) letGo(h *Host) {
 	t := s.Trial
+	t.lift(h.Holds)
 	if t.Holds.All {
-		h.Holds.All = false
 		h.Work.GiveBackOf(work.Which{All: true})
 		h.Work.DropSteps(work.Which{All: true})
 	}
 	for _, id := range slices.Sorted(maps.Keys(t.Holds.IDs)) {
-		delete(h.Holds.IDs, id)
 		h.Work.GiveBackOf(work.Which{ID: id})
 		h.Work.DropSteps(work.Which{ID: id})
 	}
 	t.Holds = work.Holds{IDs: map[workload.ID]bool{}}
 	h.Work.Retries = map[work.Key]work.Retry{}
 	h.SaveHolds()
+}
+
+// lift takes the holds that the trial has added out of others.
+func (t *Trial) lift(holds *work.Holds) {
+	if t.Holds.All {
+		holds.All = false
+	}
+	for id := range t.Holds.IDs {
+		delete(holds.IDs, id)
+	}
 }

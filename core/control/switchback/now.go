@@ -81,12 +81,7 @@ func AfterBoot(saved *Trial, holds *work.Holds) []words.Reason {
 	if saved == nil {
 		return nil
 	}
-	if saved.Holds.All {
-		holds.All = false
-	}
-	for id := range saved.Holds.IDs {
-		delete(holds.IDs, id)
-	}
+	saved.lift(holds)
 	if saved.Ending != nil { // the history has it
 		return nil
 	}

@@ -53,10 +53,8 @@ type Reserved struct {
 // reserved returns the homes of work that no scan has seen.
 func (v *View) reserved() map[workload.ID]Reserved {
 	out := map[workload.ID]Reserved{}
-	for id, a := range v.Admitted.All() {
-		if a.Process.PID == 0 {
-			out[id] = Reserved{a.Placement, a.From.Owner}
-		}
+	for id, a := range v.unseen {
+		out[id] = Reserved{a.Placement, a.From.Owner}
 	}
 	return out
 }

@@ -78,16 +78,22 @@ type Retry struct {
 // Held is the homes that are held for work that has not been seen, by its ID.
 func (v *View) Held() map[workload.ID]workload.Placement {
 	var held map[workload.ID]workload.Placement
-	for id, a := range v.Admitted.All() {
-		if a.Process.PID > 0 {
-			continue
-		}
+	for id, a := range v.unseen {
 		if held == nil {
 			held = map[workload.ID]workload.Placement{}
 		}
 		held[id] = a.Placement
 	}
 	return held
+}
+
+// unseen goes through the admissions of work that no scan has seen.
+func (v *View) unseen(yield func(workload.ID, homes.Admission) bool) {
+	for id, a := range v.Admitted.All() {
+		if a.Process.PID == 0 && !yield(id, a) {
+			return
+		}
+	}
 }
 
 // HeldFor is the home that is held for one workload that has not been seen.
