@@ -42,8 +42,8 @@ type scene struct {
 	declared bool
 	// only is the arms that it is left to; none is all.
 	only []string
-	// beside: under homenode run a daemon runs, too.
-	beside bool
+	// managed: under homenode run a daemon runs, too.
+	managed bool
 	// settled waits, with a daemon, for what comes after the move home; nil is nothing.
 	settled func()
 	// unmoved: there is no better place for it, so it is left to the kernel and to homenode, and nothing has
@@ -191,7 +191,7 @@ func bottleArm(t *lab.T, s *scene, a arm) {
 	lab.FreshState()
 	t.Do(lab.SetBalancing(a.balancing))
 	var d *lab.Daemon
-	if a.homenode || (a.run && s.beside) {
+	if a.homenode || (a.run && s.managed) {
 		d = s.daemon()
 		if s.unmoved {
 			lab.Warm(a.warm) // its start costs more than what it does all the time, and a cache of 256 KiB notices
@@ -513,7 +513,7 @@ func bottleWideStart(t *lab.T) {
 	w.Place, w.Unbind = "local", false
 	s := bareScene(t, "wide-start", w.Threads, []lab.WalkerSpec{w})
 	s.only = []string{suite.BottleArms[0], suite.BottleArms[1], suite.BottleArms[5], suite.BottleArms[6]}
-	s.beside = true
+	s.managed = true
 	s.settled = func() { awaitSampled(t, lab.SettleLimit) }
 	asked := fmt.Sprintf("workloads: [{match: %s, cpus: %d}]\n", w.Name, w.Threads)
 	s.daemon = func() *lab.Daemon {

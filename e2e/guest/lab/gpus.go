@@ -118,7 +118,7 @@ type GPU struct {
 // Name returns the name of its device file.
 func (g *GPU) Name() string { return g.device.name }
 
-// GPUControl is the device file beside those of the GPUs that every container with one is given.
+// GPUControl is a device file of no GPU. Every container with a GPU gets it, too.
 const GPUControl = "nvidiactl"
 
 const (
@@ -215,7 +215,7 @@ func (t *T) TakeGPUs(ws []*Walker, gpus []*GPU) []*GPU {
 	return gpus[:len(ws)]
 }
 
-// RecordGPUs tells the host the node of each walker's GPU.
+// RecordGPUs records for the host the node of each walker's GPU.
 func (t *T) RecordGPUs(ws []*Walker, of []*GPU) {
 	for i, w := range ws {
 		t.Record("HOME %d %d", w.Slot, of[i].Node)

@@ -32,8 +32,8 @@ func (l *Loop) Is(facts string) {
 	}
 }
 
-// Told returns the lines of Log since the last call.
-func (l *Loop) Told() string {
+// Logged returns the lines of Log since the last call.
+func (l *Loop) Logged() string {
 	all := strings.Join(l.Log, "\n")
 	l.Log = nil
 	return all

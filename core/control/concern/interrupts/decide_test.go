@@ -56,7 +56,7 @@ func TestPlaces(t *testing.T) {
 			want = "irq p/40 of device:nvme0: set-irq 0 > 4-7 irq-of-device is otherwise now"
 		}
 		concerntest.Expect(t, c.name, concerntest.Lines(b.Decide(sc).Settings), want)
-		if over := loop.Told() == "over [irq plan]"; over != c.want {
+		if over := loop.Logged() == "over [irq plan]"; over != c.want {
 			t.Errorf("%s: a plan is sound again: %v", c.name, over)
 		}
 		if got := len(b.Devices.Plan.Steps) > 0; got != c.plans {

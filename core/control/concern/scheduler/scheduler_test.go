@@ -76,12 +76,12 @@ func (h *host) runs(version string) {
 	concerntest.Set(h.sc, share.SchedulerID, plan.Scheduler, "scheduler", version)
 	h.scan()
 	h.answer(share.SchedulerSeen{Loaded: version, Newest: version})
-	h.loop.Told()
+	h.loop.Logged()
 }
 
-func (h *host) told(what, want string) {
+func (h *host) logged(what, want string) {
 	h.t.Helper()
-	concerntest.Expect(h.t, what, h.loop.Told(), want)
+	concerntest.Expect(h.t, what, h.loop.Logged(), want)
 }
 
 func (h *host) why(want words.Code) {
@@ -96,7 +96,7 @@ func (h *host) why(want words.Code) {
 func TestLoads(t *testing.T) {
 	h := on(t)
 	concerntest.Expect(t, "first scan", h.scan(), notNow)
-	h.told("first scan", "ask scheduler")
+	h.logged("first scan", "ask scheduler")
 	if h.Scheduler.Known {
 		t.Error("the kernel has not answered")
 	}
@@ -109,10 +109,10 @@ func TestLoads(t *testing.T) {
 	concerntest.Expect(t, "while it is loaded", h.between(), notNow)
 	h.scan()
 	h.loop.Is("")
-	h.told("loading", "over [scheduler]\nover [no scheduler]")
+	h.logged("loading", "over [scheduler]\nover [no scheduler]")
 	h.Ended(h.sc, &plan.Step{Kind: plan.SetScheduler}, nil)
 	concerntest.Set(h.sc, share.SchedulerID, plan.Scheduler, "scheduler", "v2")
-	h.told("it took", "over [no scheduler]\nask scheduler")
+	h.logged("it took", "over [no scheduler]\nask scheduler")
 	h.why(words.SchedulerRuns)
 	if k := &h.Scheduler; k.Seen.Loaded != "v2" || k.Do.Verb != share.Leave || k.Runs != "v2" {
 		t.Errorf("loaded: %+v", k)

@@ -41,14 +41,14 @@ func TestSilent(t *testing.T) {
 	h := on(t)
 	h.scan()
 	h.Scheduler.Ask = 5
-	h.loop.Told()
+	h.loop.Logged()
 	h.Looked(h.sc, &work.Result{ID: 1, Failed: &work.Failure{Text: "no answer"}})
-	h.told("a failure", "once [scheduler] scheduler-silent no answer error\nreply 5 failed: no answer")
+	h.logged("a failure", "once [scheduler] scheduler-silent no answer error\nreply 5 failed: no answer")
 	h.why(words.SchedulerSilent)
 	h.scan()
-	h.loop.Told()
+	h.loop.Logged()
 	h.Looked(h.sc, &work.Result{ID: 2})
-	h.told("no answer", "once [scheduler] scheduler-silent nobody asks it error")
+	h.logged("no answer", "once [scheduler] scheduler-silent nobody asks it error")
 	h.why(words.SchedulerSilent)
 	if len(h.loop.Saved) > 0 || h.Scheduler.Do.Verb != share.Leave {
 		t.Errorf("it decides without an answer: %+v", h.Scheduler.Do)
@@ -135,9 +135,9 @@ func TestGoneWithoutWord(t *testing.T) {
 	h := on(t)
 	h.runs("v1")
 	h.scan()
-	h.loop.Told()
+	h.loop.Logged()
 	h.answer(share.SchedulerSeen{Newest: "v1", End: &share.SchedulerEnd{Kind: share.EndStalled}})
-	h.told("it ended", `
+	h.logged("it ended", `
 		over [scheduler]
 		event scheduler scheduler-ended stalled 30s error
 		over [no scheduler]`)
@@ -172,9 +172,9 @@ func TestAdopts(t *testing.T) {
 		}
 		h.Scheduler.Runs = c.runs
 		h.scan()
-		h.loop.Told()
+		h.loop.Logged()
 		h.answer(share.SchedulerSeen{Loaded: "v1", Newest: "v1"})
-		h.told(c.name, c.want)
+		h.logged(c.name, c.want)
 	}
 }
 
@@ -184,16 +184,16 @@ func TestRestored(t *testing.T) {
 	h.runs("v1")
 	h.Scheduler.Untiered, h.Scheduler.Drop, h.Scheduler.Ask = []string{"/x"}, true, 4
 	h.Restored(h.sc, &plan.Entry{Kind: plan.TaskPolicy})
-	h.told("a policy", "")
+	h.logged("a policy", "")
 	h.Restored(h.sc, &plan.Entry{Kind: plan.Scheduler})
-	h.told("the scheduler", "reply 4 failed: no scheduler for batch work is loaded: It runs batch work in the time that "+
+	h.logged("the scheduler", "reply 4 failed: no scheduler for batch work is loaded: It runs batch work in the time that "+
 		"online work leaves.")
 	k := &h.Scheduler
 	if k.Seen.Loaded != "" || k.Untiered != nil || k.Drop || k.Ask != 0 || k.Stale != 1 || k.Runs != "" {
 		t.Errorf("left: %+v", k)
 	}
 	h.Hold(h.sc)
-	h.told("nobody waits", "")
+	h.logged("nobody waits", "")
 }
 
 // TestInput: what important work waits for CPUs, and whether batch work is there.
@@ -304,10 +304,10 @@ func TestTells(t *testing.T) {
 		if c.unable.None() {
 			want += "\nover [no scheduler]"
 		}
-		h.told(c.name, want)
+		h.logged(c.name, want)
 		h.Batch.ShareOn = false
 		h.Scheduler.SchedulerState = share.SchedulerState{}
 		tr.tell(&share.SchedulerState{})
-		h.told(c.name+", not shared", "over [no scheduler]")
+		h.logged(c.name+", not shared", "over [no scheduler]")
 	}
 }

@@ -40,13 +40,13 @@ func TestUpgradeRefused(t *testing.T) {
 		c.change(h)
 		loaded := h.Scheduler.Seen.Loaded
 		h.Upgrade(h.sc, 8, Order{Version: "v2"}, false)
-		h.told(c.name, "reply 8 "+string(c.code)+": "+c.text)
+		h.logged(c.name, "reply 8 "+string(c.code)+": "+c.text)
 		h.Upgrade(h.sc, 8, Order{Version: "v2"}, true)
 		if c.name == "observe mode" {
-			h.told("dry run of "+c.name, "reply 8 &{From:v1 To:v2 Why:}")
+			h.logged("dry run of "+c.name, "reply 8 &{From:v1 To:v2 Why:}")
 			continue
 		}
-		h.told("dry run of "+c.name, "reply 8 &{From:"+loaded+" To:"+loaded+" Why:"+c.text+"}")
+		h.logged("dry run of "+c.name, "reply 8 &{From:"+loaded+" To:"+loaded+" Why:"+c.text+"}")
 	}
 }
 
@@ -58,24 +58,24 @@ func TestUpgrades(t *testing.T) {
 	h := on(t)
 	h.runs("v1")
 	h.Upgrade(h.sc, 8, Order{Version: "v1"}, false)
-	h.told("the same", "reply 8 &{From:v1 To:v1 Why:}")
+	h.logged("the same", "reply 8 &{From:v1 To:v1 Why:}")
 	h.Upgrade(h.sc, 8, Order{}, true)
-	h.told("the newest, dry", "reply 8 &{From:v1 To:v1 Why:}")
+	h.logged("the newest, dry", "reply 8 &{From:v1 To:v1 Why:}")
 	h.scan() // a question from before the swap
 	h.Upgrade(h.sc, 8, Order{Version: "v2"}, false)
-	h.told("another", "ask scheduler\norder scheduler scheduler-ordered v2")
+	h.logged("another", "ask scheduler\norder scheduler scheduler-ordered v2")
 	concerntest.Expect(t, "desires", h.between(), `
 		scheduler scheduler of scheduler: set-scheduler v1 > v2 scheduler-upgraded is otherwise now required
 		sched.policy /b of /b: set-policy other > ext scheduler-needed is otherwise`)
 	h.loop.Is("busy scheduler")
 	h.Looked(h.sc, &work.Result{ID: h.Scheduler.Look, Failed: &work.Failure{Text: "slow"}})
-	h.told("the earlier question fails", "once [scheduler] scheduler-silent slow error")
+	h.logged("the earlier question fails", "once [scheduler] scheduler-silent slow error")
 	h.loop.Is("")
 	h.sc.Journal.Of(plan.Scheduler, "scheduler").New = "v2"
 	h.Ended(h.sc, &plan.Step{Kind: plan.SetScheduler}, nil)
-	h.told("it took", "over [no scheduler]\nask scheduler")
+	h.logged("it took", "over [no scheduler]\nask scheduler")
 	h.answer(share.SchedulerSeen{Loaded: "v2", Newest: "v2", Gap: 2500 * time.Microsecond})
-	h.told("the kernel answers", `
+	h.logged("the kernel answers", `
 		over [scheduler]
 		adopt scheduler scheduler scheduler: v2
 		over [no scheduler]
@@ -91,9 +91,9 @@ func TestUpgradeFails(t *testing.T) {
 	h := on(t)
 	h.runs("v1")
 	h.Upgrade(h.sc, 8, Order{Version: "v2"}, false)
-	h.loop.Told()
+	h.loop.Logged()
 	h.Ended(h.sc, &plan.Step{Kind: plan.SetScheduler}, &work.Failure{Code: work.Failed, Text: "no"})
-	h.told("it failed", `
+	h.logged("it failed", `
 		event scheduler scheduler-went-back v2 it could not be loaded: no v1 error
 		over [no scheduler]
 		reply 8 failed: no`)
@@ -101,7 +101,7 @@ func TestUpgradeFails(t *testing.T) {
 		t.Errorf("%+v", k)
 	}
 	h.Ended(h.sc, &plan.Step{Kind: plan.SetScheduler}, nil)
-	h.told("a step that is none of its own", "")
+	h.logged("a step that is none of its own", "")
 	if h.Ended(h.sc, &plan.Step{Kind: plan.SetCPUs}, nil) {
 		t.Error("a step of another concern changes its desires")
 	}

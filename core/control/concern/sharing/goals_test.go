@@ -181,7 +181,7 @@ func TestSteers(t *testing.T) {
 	if l, ok := h.loop.Saved[GoalsKey].(Learned); !ok || len(l.Nodes) != 1 || l.Nodes[1].Hours[5] != 50 {
 		t.Errorf("on disk: %+v", h.loop.Saved)
 	}
-	h.told("history", "over [goal /x]")
+	h.logged("history", "over [goal /x]")
 	delete(h.loop.Saved, GoalsKey)
 	concerntest.Pass(h.Scene, time.Second)
 	in = h.input()
@@ -320,7 +320,7 @@ func TestTellsGoals(t *testing.T) {
 		verdict("/a", "m", 0, bad), verdict("/a", "n", 0, bad), verdict("/b", "m", 0, words.Reason{}),
 		verdict("/c", "m", 0, words.Reason{}), verdict("/c", "n", 0, bad), waiting,
 	}})
-	h.told("history", `
+	h.logged("history", `
 		once [goal /a] /a goal-unusable m stale error
 		once [goal /c] /c goal-unusable n stale error
 		over [goal /b]

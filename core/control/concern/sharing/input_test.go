@@ -244,7 +244,7 @@ func TestFrozenLong(t *testing.T) {
 		{Workload: "/c", Frozen: true, Since: h.Began.Add(-frozenLong), For: "/x"},
 	}
 	h.tellFrozen()
-	h.told("history", `
+	h.logged("history", `
 		over [frozen /a]
 		over [frozen /b]
 		once [frozen /c] /c share-frozen-long 10m0s /x error`)
@@ -284,7 +284,7 @@ func TestAsked(t *testing.T) {
 		{Workload: "/c", Asked: h.Began.Add(-1), Why: why},
 	}
 	h.tellAsked()
-	h.told("history", "event /b share-none error")
+	h.logged("history", "event /b share-none error")
 	if got := fmt.Sprint(h.Stopped); got != "map[/c:c /d:d]" {
 		t.Errorf("stopped: %s", got)
 	}

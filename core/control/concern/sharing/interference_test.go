@@ -111,7 +111,7 @@ func TestBlame(t *testing.T) {
 			victim.CPUTime += 5 * time.Second
 			batch.CPUTime += time.Duration(use * float64(share.SampleEvery))
 			h.interferes()
-			told += h.loop.Told()
+			told += h.loop.Logged()
 			if told != "" {
 				break
 			}
@@ -127,6 +127,6 @@ func TestBlame(t *testing.T) {
 		concerntest.Expect(t, "history", told,
 			fmt.Sprintf("event /b share-found /x %v %d %s", b.Score, b.Samples, b.Until.Sub(b.Since)))
 		h.interferes()
-		h.told("the same sample", "")
+		h.logged("the same sample", "")
 	}
 }

@@ -52,9 +52,9 @@ func (h *host) batch(id workload.ID, change func(*place.Subject)) *place.Subject
 	return x
 }
 
-func (h *host) told(what, want string) {
+func (h *host) logged(what, want string) {
 	h.t.Helper()
-	concerntest.Expect(h.t, what, h.loop.Told(), want)
+	concerntest.Expect(h.t, what, h.loop.Logged(), want)
 }
 
 // TestNew: the newer of configuration and last order holds.
@@ -84,7 +84,7 @@ func TestTurn(t *testing.T) {
 	if !h.Turn(h.Scene, false) {
 		t.Error("what is no longer desired is not restored at once")
 	}
-	h.told("off", "order share-ordered off")
+	h.logged("off", "order share-ordered off")
 	if !reflect.DeepEqual(h.loop.Saved[Key], Saved{Configured: true}) {
 		t.Errorf("on disk: %+v", h.loop.Saved)
 	}
@@ -95,7 +95,7 @@ func TestTurn(t *testing.T) {
 	if h.Turn(h.Scene, true) {
 		t.Error("there is something to restore")
 	}
-	h.told("on", "order share-ordered on")
+	h.logged("on", "order share-ordered on")
 	if got := h.Now(); !got.On || got.Rest.Code != words.ShareSoon {
 		t.Errorf("on: %+v", got)
 	}
@@ -283,7 +283,7 @@ func TestSqueezes(t *testing.T) {
 		io.weight /b of /b: set-cgroup 100 > 100 share-io-weight
 		io.max /b of /b: set-cgroup  >  share-io-max
 		cpu.max.burst /x of /x: set-cgroup 0 > 0 share-no-burst`)
-	h.told("history", "over [frozen /b]")
+	h.logged("history", "over [frozen /b]")
 	if !h.Shared.Rest.None() || h.Name() != "sharing" {
 		t.Errorf("%v", h.Shared.Rest)
 	}

@@ -177,18 +177,18 @@ func TestSamplingHarms(t *testing.T) {
 		}
 		concerntest.Expect(t, "desires", h.scan(), "")
 		why := words.Because(words.GuestWider, "/z", 5, topology.KiB(0), 4, 16*plantest.GiB)
-		concerntest.Expect(t, "history", h.loop.Told(), "once [sampling harms] /w sampling-harms /w "+why.String())
+		concerntest.Expect(t, "history", h.loop.Logged(), "once [sampling harms] /w sampling-harms /w "+why.String())
 		if len(h.Sampled) > 0 {
 			t.Error("it counts as sampled")
 		}
 	}
 	clear(h.DividedAt)
 	h.scan()
-	concerntest.Expect(t, "nothing is to be sampled", h.loop.Told(), "over [sampling harms]")
+	concerntest.Expect(t, "nothing is to be sampled", h.loop.Logged(), "over [sampling harms]")
 	h.DividedAt["/w"] = h.sc.At
 	h.Settings.Sample = false
 	h.scan()
-	concerntest.Expect(t, "not allowed", h.loop.Told(), "over [sampling harms]")
+	concerntest.Expect(t, "not allowed", h.loop.Logged(), "over [sampling harms]")
 }
 
 // TestHarms: whom NUMA balancing of the whole host would harm.

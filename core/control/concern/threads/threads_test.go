@@ -264,21 +264,21 @@ func TestTakesBack(t *testing.T) {
 	}
 	h.w().PerThread[0].CPUs = topology.CPUs(0, 1) // given before
 	h.w().PerThread[2].CPUs = topology.CPUs(0)    // never homenode's
-	if h.scan() == "" || h.loop.Told() != "" {
+	if h.scan() == "" || h.loop.Logged() != "" {
 		t.Error("CPUs that homenode gave before are another program's")
 	}
 	h.w().PerThread[1].CPUs = topology.CPUs(7)
 	concerntest.Expect(t, "taken back", h.scan(), "")
-	concerntest.Expect(t, "history", h.loop.Told(), "event /w threads-taken 12 7 10s 10m0s")
+	concerntest.Expect(t, "history", h.loop.Logged(), "event /w threads-taken 12 7 10s 10m0s")
 	if got := fmt.Sprint(h.KeptThreads["/w"]); got != "map[11:true]" {
 		t.Errorf("threads that have their CPUs: %s", got)
 	}
 	concerntest.Expect(t, "it waits", h.scan(), "")
-	h.loop.Told()
+	h.loop.Logged()
 	concerntest.Pass(h.sc, work.RetryFirst)
 	h.KeptThreads["/w"][12] = true
 	concerntest.Expect(t, "once more", h.scan(), "")
-	concerntest.Expect(t, "history once", h.loop.Told(), "")
+	concerntest.Expect(t, "history once", h.loop.Logged(), "")
 	concerntest.Pass(h.sc, work.RetryFirst)
 	if h.scan() == "" {
 		t.Error("it has stopped for ever")
