@@ -201,6 +201,7 @@ func (l *Ledger) others(old, p *plan.Placement) []plan.Placement {
 			l.holdAll(p, sign)
 		}
 	}
+	taken := p.CPUs.Union(p.Idle)
 	turn(1)
 	var out []plan.Placement
 	k := 0
@@ -208,7 +209,9 @@ func (l *Ledger) others(old, p *plan.Placement) []plan.Placement {
 		if h.Workload == p.Workload {
 			return
 		}
-		if after := will.placement(l, h); !after.CPUs.Equal(before[k].CPUs) || !after.Home.Equal(before[k].Home) {
+		after := will.placement(l, h)
+		changes := !after.CPUs.Equal(before[k].CPUs) || !after.Home.Equal(before[k].Home)
+		if changes || takes && h.CPUs.Intersects(taken) { // what it was told may be older than a hold
 			out = append(out, after)
 		}
 		k++

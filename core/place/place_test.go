@@ -432,6 +432,23 @@ func TestRunningTakesAnyHome(t *testing.T) {
 	}
 }
 
+// TestOthersAfterHold: a hold takes the caches that shared work is kept in, which then floats over its node, and lets
+// go of a part. Dedicated work on the CPUs over which that work still floats shrinks it.
+func TestOthersAfterHold(t *testing.T) {
+	st := onHost(twoOfFourCaches)
+	st.Policy.Caches = plan.CachesPlace
+	floats := sharedOn("s", "0", "8-31", 2, gib)
+	floats.Caches = topology.SetOf[topology.CacheID](0)
+	st.Placements = []plan.Placement{floats, pinnedTo("soon", "0", "0-7")}
+	l := NewLedger(st)
+	l.Commit(pinnedTo("soon", "0", "0-6"))
+	pinned := pinnedTo("b", "0", "8-9")
+	others := l.others(nil, &pinned)
+	if len(others) != 1 || others[0].CPUs.String() != "7" {
+		t.Errorf("others: %+v, want s on CPU 7", others)
+	}
+}
+
 func TestDedicatedShrinksOthers(t *testing.T) {
 	l := NewLedger(onHost(twoNodes))
 	for _, s := range []workload.Spec{service("s", 4, gib), service("t", 4, gib), {ID: "o", Class: workload.Batch}} {
@@ -492,6 +509,9 @@ func TestLedgerProperties(t *testing.T) {
 				continue
 			}
 			l.Commit(r.Placement)
+			for _, o := range r.Others {
+				l.Commit(o)
+			}
 			after := l.Placements()
 			if v := plan.Check(st, after); v != nil {
 				t.Fatalf("event %d: %v", i, v)

@@ -79,20 +79,7 @@ func (s *Searches) prunedResult(h *Host, r *work.Result) {
 		s.Pruning = nil
 		return
 	default:
-		for i, e := range p.Asked {
-			now := h.Work.Journal.At(e.Seq)
-			if e.Seq == 0 && i < len(r.Each) && r.Each[i] != nil && r.Each[i].Code == work.Gone {
-				h.Work.GiveBack(&e)
-			}
-			if i >= len(r.Each) || r.Each[i] == nil || r.Each[i].Code != work.Gone || now == nil || now.New != e.New {
-				continue
-			}
-			if journal.Inherits(e.Kind) {
-				p.Dead = append(p.Dead, e.Seq)
-			} else {
-				h.Work.Mark(now, plan.Gone)
-			}
-		}
+		p.found(h, r)
 	}
 	if len(p.Dead) == 0 {
 		s.Pruning = nil
@@ -100,4 +87,24 @@ func (s *Searches) prunedResult(h *Host, r *work.Result) {
 	}
 	p.Passes++
 	p.Effect = h.Work.Effect(work.Effect{Kind: work.EffectInherited, Entries: h.Work.Journal.Affinities()})
+}
+
+// found notes which settings are of things that are gone.
+func (p *pruning) found(h *Host, r *work.Result) {
+	for i, e := range p.Asked {
+		if i >= len(r.Each) || r.Each[i] == nil || r.Each[i].Code != work.Gone {
+			continue
+		}
+		if e.Seq == 0 {
+			h.Work.GiveBack(&e)
+		}
+		now := h.Work.Journal.At(e.Seq)
+		switch {
+		case now == nil:
+		case journal.Inherits(e.Kind): // no process comes back, whatever its entry says by now
+			p.Dead = append(p.Dead, e.Seq)
+		case now.New == e.New: // else it may have been made anew
+			h.Work.Mark(now, plan.Gone)
+		}
+	}
 }

@@ -451,3 +451,23 @@ func TestDeadThatOthersInherited(t *testing.T) {
 		t.Errorf("a pass that failed: the journal has %s", r.paths())
 	}
 }
+
+// TestDeadOfRunningWork: the entry of a process that ended goes also when a step of its workload has written
+// another value into it while the search was under way. A process does not come back.
+func TestDeadOfRunningWork(t *testing.T) {
+	e := affinity(1, 70)
+	r := newRig(e)
+	r.see(1000)
+	r.Prune(&r.host)
+	again := e
+	again.New = "5"
+	r.host.Work.Journal.Put(again)
+	r.Result(&r.host, &work.Result{ID: r.Pruning.Effect, Each: []*work.Failure{{Code: work.Gone}}})
+	if r.Pruning == nil {
+		t.Fatal("nobody looks for the heirs of a process that ended")
+	}
+	r.Result(&r.host, &work.Result{ID: r.Pruning.Effect})
+	if r.paths() != "" {
+		t.Errorf("the journal keeps %s", r.paths())
+	}
+}
