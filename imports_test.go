@@ -37,6 +37,7 @@ var may = map[string][]string{
 	"core/balance":   {"core/words", "core/topology", "core/workload", "core/plan", "core/place"},
 	"host":           {"core", "host/internal"},
 	"host/libvirt":   {"core", "host/internal", "host/libvirt"},
+	"host/observe":   {"core", "host/internal", "host/observe"},
 	"host/probe":     {"core", "host/internal", "host/probe"},
 	"api":            {"core", "docs"},
 	"core/control":   {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/irq", "core/hostprep", "core/balance", "core/share", "core/load", "core/trial", "core/control"},
