@@ -37,6 +37,7 @@ var may = map[string][]string{
 	"core/balance":   {"core/words", "core/topology", "core/workload", "core/plan", "core/place"},
 	"host":           {"core", "host/internal"},
 	"host/libvirt":   {"core", "host/internal", "host/libvirt"},
+	"host/observe":   {"core", "host/internal", "host/observe"},
 	"host/probe":     {"core", "host/internal", "host/probe"},
 	"api":            {"core", "docs"},
 	"core/control":   {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/irq", "core/hostprep", "core/balance", "core/share", "core/load", "core/trial", "core/control"},
@@ -72,6 +73,7 @@ var may = map[string][]string{
 	"core/control/settings":   {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/irq", "core/share", "core/control/concern", "core/control/scene", "core/control/work"},
 	"core/control/view":       {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/load", "core/control/concern", "core/control/homes", "core/control/scene", "core/control/settings", "core/control/switchback", "core/control/work"},
 	"core/control/ordertest":  {},
+	"core/place/inside":       {"core/topology", "core/workload"},
 	"core/share/goal":         {"core/words", "core/workload"},
 	"core/control/homes":      {"core/control/ordertest", "core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/scene"},
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/homenode/homenode/core/control"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/inside"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -18,7 +18,7 @@ const mostWorkers = 16
 // what was measured before and after. sets is the CPU sets that homenode has given threads.
 func (v *View) withWorkers(o *workload.Observation, sets []topology.CPUSet) []words.Reason {
 	workers := v.Workers(o.ID)
-	if place.NodesOf(workers).Len() < 2 {
+	if inside.NodesOf(workers).Len() < 2 {
 		return nil
 	}
 	var out []words.Reason
@@ -48,7 +48,7 @@ func (v *View) withWorkers(o *workload.Observation, sets []topology.CPUSet) []wo
 }
 
 // worker returns where one worker is.
-func (v *View) worker(o *workload.Observation, w *place.Worker, sets []topology.CPUSet) words.Reason {
+func (v *View) worker(o *workload.Observation, w *inside.Worker, sets []topology.CPUSet) words.Reason {
 	kept := 0
 	node := v.Snapshot.Host.Node(w.Node)
 	for _, t := range o.PerThread {

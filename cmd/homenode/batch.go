@@ -13,6 +13,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/host/cgroup"
 	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/observe/files"
 	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/runs"
 	"github.com/homenode/homenode/host/scope"
@@ -29,14 +30,14 @@ func cgroups() *cgroup.Driver {
 // enterBatch puts this process into a cgroup that runs when nothing else wants the CPU: with
 // systemd a scope in scope.BatchSlice, without it one below cgroup.BatchGroup.
 func enterBatch(ctx context.Context, s cli.Start, argv []string) error {
-	was := observe.LineageOf(observe.Root(machine), os.Getpid()).Cgroup
+	was := observe.LineageOf(files.Root(machine), os.Getpid()).Cgroup
 	var group string
 	err := scope.Here(filepath.Join(machine, "run/systemd/system"))
 	if err == nil {
 		o := scope.Options{Unit: s.Unit, Description: strings.Join(argv, " "), Batch: true}
 		if err = keepScope(runs.Scope{Unit: scope.Name(o.Unit), From: was, Batch: true}); err == nil {
 			if group, err = scope.Enter(ctx, o); err == nil {
-				group = observe.LineageOf(observe.Root(machine), os.Getpid()).Cgroup
+				group = observe.LineageOf(files.Root(machine), os.Getpid()).Cgroup
 			}
 		}
 	} else if err = keepScope(runs.Scope{Unit: batchGroup(os.Getpid()), From: was, Batch: true}); err == nil {

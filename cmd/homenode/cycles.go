@@ -5,13 +5,13 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/host/cycles"
-	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/observe/files"
 	"github.com/homenode/homenode/ui/trial"
 )
 
 // countCycles opens counters of what this machine's CPUs do for some cgroups, or for all.
 func countCycles(cgroups []string) (trial.CycleCounter, error) {
-	h, err := topology.FromSysfs(observe.Root(machine))
+	h, err := topology.FromSysfs(files.Root(machine))
 	if err != nil {
 		return nil, err
 	}

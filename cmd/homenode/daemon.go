@@ -36,6 +36,7 @@ import (
 	"github.com/homenode/homenode/host/libvirt"
 	"github.com/homenode/homenode/host/links"
 	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/observe/files"
 	"github.com/homenode/homenode/host/peers"
 	"github.com/homenode/homenode/host/prepare"
 	"github.com/homenode/homenode/host/process"
@@ -68,7 +69,7 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 			return nil, cli.Usage(err)
 		}
 	}
-	machineNow, err := topology.FromSysfs(observe.Root(machine))
+	machineNow, err := topology.FromSysfs(files.Root(machine))
 	if err != nil {
 		return nil, cli.Forbidden(err)
 	}
@@ -192,7 +193,7 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 	go func() {
 		defer close(probed)
 		if c.MeasureAtStart {
-			measureAtStart(ctx, observe.Root(machine), c.StateDir, options.Log)
+			measureAtStart(ctx, files.Root(machine), c.StateDir, options.Log)
 		}
 	}()
 	chosen := make(chan []config.Layer, 1)
@@ -298,7 +299,7 @@ var _ daemon.Inheriting = (*process.Driver)(nil)
 
 // optionsFor wires the host packages together; the store is the caller's.
 func optionsFor(c config.Config) daemon.Options {
-	root := observe.Root(machine)
+	root := files.Root(machine)
 	settings := c.Settings()
 	kept := keptIn(c.StateDir)
 	observer := observe.New(root, observe.Options{
@@ -369,7 +370,7 @@ func optionsFor(c config.Config) daemon.Options {
 }
 
 // lineage is what the kernel says of a process that a user names.
-func lineage(pid int) workload.Lineage { return observe.LineageOf(observe.Root(machine), pid) }
+func lineage(pid int) workload.Lineage { return observe.LineageOf(files.Root(machine), pid) }
 
 // cgroupOf is the cgroup of a process; "" when it is not known.
 func cgroupOf(pid int) string { return lineage(pid).Cgroup }

@@ -10,6 +10,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/host/cgroup"
 	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/observe/files"
 	"github.com/homenode/homenode/host/process"
 )
 
@@ -35,7 +36,7 @@ func cgroupDriver(mover *process.Mover) *cgroup.Driver {
 // freeNodes gives a scope, which a process runs in, all memory nodes before systemd does: systemd, as PID 1,
 // would write them while the processes run. What it writes then changes nothing in effect.
 func freeNodes(ctx context.Context, unit string, pid int) error {
-	cgroup := observe.LineageOf(observe.Root(machine), pid).Cgroup
+	cgroup := observe.LineageOf(files.Root(machine), pid).Cgroup
 	if os.Geteuid() != 0 || cgroup == "" || cgroup == "/" { // what an ordinary user's own manager writes concerns homenode as little as what that user does
 		return nil
 	}

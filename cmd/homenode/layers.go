@@ -7,7 +7,7 @@ import (
 
 	"github.com/homenode/homenode/config"
 	"github.com/homenode/homenode/core/topology"
-	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/observe/files"
 	"github.com/homenode/homenode/ui/cli"
 )
 
@@ -79,7 +79,7 @@ func suits(c *config.Config) (odd []string, err error) {
 			return nil, c.Located(err)
 		}
 	}
-	here, err := topology.FromSysfs(observe.Root(machine))
+	here, err := topology.FromSysfs(files.Root(machine))
 	if err != nil {
 		return nil, cli.Forbidden(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/homenode/homenode"
-	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/observe/files"
 	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/scope"
 	"github.com/homenode/homenode/ui/cli"
@@ -66,7 +66,7 @@ func main() {
 func environment() *cli.Env {
 	return &cli.Env{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Getenv: os.Getenv, Root: observe.Root(machine), Version: version, Program: os.Args[0],
+		Getenv: os.Getenv, Root: files.Root(machine), Version: version, Program: os.Args[0],
 		DefaultSocket: defaultSocket(), DefaultState: defaultState(),
 		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Batch: enterBatch, TryNice: process.TryNice, Self: self, Keep: keep, LockRuns: func(alone bool) (func(), error) { return ownRuns().Lock(alone) }, UndoRuns: undoRuns, UndoScopes: undoScopes, ScopeHere: func() error { return scope.Here("") }, Where: whereNow, Memory: memoryFigures{}, Sim: simulate, Demo: demo, Probe: proberFor,
 		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Rule: ruleOf, Flight: openFlight, Records: openRecords, Remote: remote, HostFiles: hostFiles(), Config: configuration, ByHand: byHand{}, Cycles: countCycles,

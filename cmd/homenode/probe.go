@@ -12,7 +12,7 @@ import (
 	"github.com/homenode/homenode/core/doctor"
 	"github.com/homenode/homenode/core/measure"
 	"github.com/homenode/homenode/core/topology"
-	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/observe/files"
 	"github.com/homenode/homenode/host/probe"
 	"github.com/homenode/homenode/ui/cli"
 )
@@ -28,7 +28,7 @@ type prober struct {
 
 func proberFor(h *topology.Host, stateDir string) cli.Prober {
 	dir := filepath.Join(stateDir, measured)
-	return &prober{probe.Machine{Root: observe.Root(machine), Host: h, Restore: filepath.Join(dir, "restore-msr")}, probe.Cache{Dir: dir}}
+	return &prober{probe.Machine{Root: files.Root(machine), Host: h, Restore: filepath.Join(dir, "restore-msr")}, probe.Cache{Dir: dir}}
 }
 
 // kept reads the machine together with what was measured of it, and notices when

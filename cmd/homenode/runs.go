@@ -12,6 +12,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/daemon"
 	"github.com/homenode/homenode/host/observe"
+	"github.com/homenode/homenode/host/observe/files"
 	"github.com/homenode/homenode/host/process"
 	"github.com/homenode/homenode/host/runs"
 	"github.com/homenode/homenode/host/scope"
@@ -36,7 +37,7 @@ func ownRuns() *runs.Registry {
 
 // runsHere is what `homenode run` has started on this machine, as this user may believe it.
 func runsHere(stateDir string) *runs.Source {
-	root := observe.Root(machine)
+	root := files.Root(machine)
 	s := &runs.Source{
 		Registry: ownRuns(), User: os.Geteuid(),
 		Host: func() (*topology.Host, error) { return keptIn(stateDir).host(root) },

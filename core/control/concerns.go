@@ -19,6 +19,7 @@ import (
 	"github.com/homenode/homenode/core/control/concern/threads"
 	"github.com/homenode/homenode/core/control/view"
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/inside"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -255,7 +256,7 @@ type (
 )
 
 // MeasureWorkers returns what is measured of the workers of a workload; false while their memory has not been read.
-func MeasureWorkers(o *workload.Observation, workers []place.Worker) (WorkersMeasure, bool) {
+func MeasureWorkers(o *workload.Observation, workers []inside.Worker) (WorkersMeasure, bool) {
 	return gpus.MeasureOf(o, workers)
 }
 

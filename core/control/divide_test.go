@@ -10,7 +10,7 @@ import (
 	"github.com/homenode/homenode/core/control/concern/threads"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/hostprep"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/inside"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -86,7 +86,7 @@ func TestDivideThreads(t *testing.T) {
 	if p == nil || p.Home.Len() != 2 {
 		t.Fatalf("home %v", p)
 	}
-	parts := place.Parts(f.s.Snapshot.Host, p)
+	parts := inside.Parts(f.s.Snapshot.Host, p)
 	all := f.sets(id)
 	if all["1"] != 1 || all[parts[0].CPUs.String()]+all[parts[1].CPUs.String()] != 11 || all[parts[0].CPUs.String()] < 5 || all[parts[1].CPUs.String()] < 5 {
 		t.Fatalf("threads are divided as %v, home %s", all, p.Home)

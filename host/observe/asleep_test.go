@@ -2,7 +2,6 @@ package observe
 
 import (
 	"fmt"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -10,16 +9,17 @@ import (
 
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // clocked is files of a machine whose processes have CPU clocks. It counts readings.
 type clocked struct {
-	files
+	files.Reader
 	clocks       map[int]time.Duration
 	stat, status map[int]int // readings by PID
 }
 
-func (c *clocked) clock(pid int) (time.Duration, error) {
+func (c *clocked) Clock(pid int) (time.Duration, error) {
 	ran, ok := c.clocks[pid]
 	if !ok {
 		return 0, syscall.EINVAL // as the kernel answers for a PID that is not in use
@@ -27,7 +27,7 @@ func (c *clocked) clock(pid int) (time.Duration, error) {
 	return ran, nil
 }
 
-func (c *clocked) record(name string, buf []byte) ([]byte, error) {
+func (c *clocked) Record(name string, buf []byte) ([]byte, error) {
 	pid := 0
 	if _, err := fmt.Sscanf(name, "proc/%d/", &pid); err == nil && strings.Count(name, "/") == 2 {
 		switch {
@@ -37,7 +37,7 @@ func (c *clocked) record(name string, buf []byte) ([]byte, error) {
 			c.status[pid]++
 		}
 	}
-	return c.files.record(name, buf)
+	return c.Reader.Record(name, buf)
 }
 
 // taken returns how many stat files were read since the last call.
@@ -59,7 +59,7 @@ func newClocked(t *testing.T, n int) (*rig, *clocked) {
 		c.clocks[1000+i] = time.Millisecond
 	}
 	r := newRig(t, m, Options{})
-	c.files = r.o.files
+	c.Reader = r.o.files
 	r.o.files = c
 	return r, c
 }
@@ -230,7 +230,7 @@ func TestAsleepReported(t *testing.T) {
 	m.top, m.mounts, m.groups = "", "", nil
 	m.proc(1000, 1, "big", "/", 1<<20)
 	r := newRig(t, m, Options{})
-	c := &clocked{files: r.o.files, clocks: map[int]time.Duration{1000: time.Second}, stat: map[int]int{}, status: map[int]int{}}
+	c := &clocked{Reader: r.o.files, clocks: map[int]time.Duration{1000: time.Second}, stat: map[int]int{}, status: map[int]int{}}
 	r.o.files = c
 	maps := 0
 	r.fs.fail = func(name string) error {
@@ -257,56 +257,5 @@ func TestAsleepReported(t *testing.T) {
 	r.after(12 * time.Second)
 	if n := c.status[1000]; n != 2 || maps != 1 {
 		t.Errorf("once it had run: status read %d times, numa_maps %d times", n, maps)
-	}
-}
-
-// The kernel's clock of a process stands while that sleeps, goes on when it runs, and asks
-// for no privilege.
-func TestProcessClock(t *testing.T) {
-	cat := exec.Command("cat")
-	in, err := cat.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cat.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cat.Start(); err != nil {
-		t.Skip(err)
-	}
-	defer cat.Wait()
-	defer in.Close()
-	buf := make([]byte, 1)
-	echo := func() {
-		if _, err := in.Write([]byte("x")); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := out.Read(buf); err != nil {
-			t.Fatal(err)
-		}
-	}
-	echo()
-	files := Root("/").(root).reader()
-	clock := func() time.Duration {
-		ran, err := files.clock(cat.Process.Pid)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ran
-	}
-	time.Sleep(100 * time.Millisecond) // until it waits
-	before := clock()
-	time.Sleep(20 * time.Millisecond)
-	if now := clock(); now != before || before <= 0 {
-		t.Errorf("asleep: %d, then %d", before, now)
-	}
-	echo()
-	time.Sleep(100 * time.Millisecond)
-	if now := clock(); now <= before || now > before+time.Second {
-		t.Errorf("ran: %d, then %d", before, now)
-	}
-	if _, err := files.clock(1 << 22); err == nil {
-		t.Error("a PID that cannot be in use has a clock")
 	}
 }

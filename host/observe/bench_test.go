@@ -14,6 +14,7 @@ import (
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // benchUsage is the CPU time that each cgroup has used.
@@ -51,12 +52,12 @@ func BenchmarkLook300(b *testing.B) {
 		by      workload.Source // of locality, besides residence
 		open    func(string) fs.FS
 	}{
-		{"small", 1, 8 * mib, 0, "", Root},
-		{"idle", 1, 500 * mib, 0, "", Root},
-		{"busy-4-threads", 4, 500 * mib, 0.1, "", Root},
-		{"busy-waits", 4, 500 * mib, 0.1, "", Root},
-		{"busy-counted", 4, 500 * mib, 0.3, workload.Counters, Root},
-		{"busy-sampled", 4, 500 * mib, 0.3, workload.Hints, Root},
+		{"small", 1, 8 * mib, 0, "", files.Root},
+		{"idle", 1, 500 * mib, 0, "", files.Root},
+		{"busy-4-threads", 4, 500 * mib, 0.1, "", files.Root},
+		{"busy-waits", 4, 500 * mib, 0.1, "", files.Root},
+		{"busy-counted", 4, 500 * mib, 0.3, workload.Counters, files.Root},
+		{"busy-sampled", 4, 500 * mib, 0.3, workload.Hints, files.Root},
 		{"idle-dirfs", 1, 500 * mib, 0, "", os.DirFS},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
@@ -153,7 +154,7 @@ func BenchmarkLookGrowth(b *testing.B) {
 				return float64(s.HeapAlloc)
 			}
 			before := heap()
-			o := New(Root(dir), Options{
+			o := New(files.Root(dir), Options{
 				Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) },
 				Now: clock, PageSize: 4,
 			})
@@ -192,7 +193,7 @@ func BenchmarkLookSleepers(b *testing.B) {
 			if reported {
 				opts.MinMemory = 100
 			}
-			o := New(Root("/"), opts)
+			o := New(files.Root("/"), opts)
 			o.Look(context.Background(), control.Attention{})
 			b.ReportAllocs()
 			began := cpuUsed()
@@ -213,7 +214,7 @@ func BenchmarkLookSleepers(b *testing.B) {
 // BenchmarkNUMAMaps reads the numa_maps of a process with 128 MiB in small pages.
 func BenchmarkNUMAMaps(b *testing.B) {
 	pid := startChild(b)
-	o := New(Root("/"), Options{})
+	o := New(files.Root("/"), Options{})
 	for b.Loop() {
 		r := &reading{}
 		if o.maps.read(o.fsys, pid, r); r.err != nil {

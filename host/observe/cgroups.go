@@ -13,6 +13,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // leaf is a cgroup with processes, or in process mode all processes.
@@ -87,7 +88,7 @@ func (o *Observer) findLeaves() error {
 	}
 	if o.top == "" {
 		l := o.leafAt("", "", 0)
-		pids, err := o.files.numbers("proc", l.pids[:0])
+		pids, err := o.files.Numbers("proc", l.pids[:0])
 		if err != nil {
 			return fmt.Errorf("%w: %w", errNoProc, err)
 		}
@@ -106,10 +107,10 @@ func (o *Observer) findLeaves() error {
 // for good. What fails as if it were there after all is an error: workloads that are
 // cgroups in one look must not be processes in the next.
 func (o *Observer) findTop() (top string, known bool, err error) {
-	b, err := o.files.read("proc/self/mountinfo", o.buf)
+	b, err := o.files.Read("proc/self/mountinfo", o.buf)
 	if err != nil {
 		first := err
-		if b, err = o.files.read("proc/1/mountinfo", o.buf); err != nil {
+		if b, err = o.files.Read("proc/1/mountinfo", o.buf); err != nil {
 			return "", false, o.noCgroups("proc/self/mountinfo", first)
 		}
 	}
@@ -117,7 +118,7 @@ func (o *Observer) findTop() (top string, known bool, err error) {
 	if !ok {
 		return "", true, nil
 	}
-	b, err = o.files.read(top+"/cgroup.controllers", o.buf)
+	b, err = o.files.Read(top+"/cgroup.controllers", o.buf)
 	if err != nil {
 		return "", false, o.noCgroups(top, err)
 	}
@@ -147,7 +148,7 @@ func bestMount(mounts []proc.Mount) (string, bool) {
 
 // noCgroups tells what is absent or not ours to see from what could not be read.
 func (o *Observer) noCgroups(what string, err error) error {
-	if !gone(err) && !denied(err) {
+	if !files.Gone(err) && !files.Denied(err) {
 		return fmt.Errorf("find cgroups: %w", err)
 	}
 	o.problems.add(what, "no cgroups seen, only processes", err)
@@ -180,12 +181,12 @@ func (o *Observer) walk(cgroup, dir string, into *leaf) (bool, error) {
 	if cgroup == "/init.scope" { // systemd's own; of that name elsewhere may be anybody's
 		return true, nil
 	}
-	subdirs, inode, subdirsErr := o.files.subdirs(dir, nil)
-	b, err := o.files.readOpen(dir, cgroupProcs, o.buf)
+	subdirs, inode, subdirsErr := o.files.Subdirs(dir, nil)
+	b, err := o.files.ReadOpen(dir, files.CgroupProcs, o.buf)
 	isTop := cgroup == "/"
 	switch {
 	case err == nil:
-	case gone(err) && !isTop:
+	case files.Gone(err) && !isTop:
 		return false, nil
 	case errors.Is(err, syscall.EOPNOTSUPP): // threaded: listed at its domain root
 		b = nil
@@ -204,7 +205,7 @@ func (o *Observer) walk(cgroup, dir string, into *leaf) (bool, error) {
 	if isTop {
 		into = nil // the root may hold processes beside its children
 	}
-	if subdirsErr != nil && !gone(subdirsErr) {
+	if subdirsErr != nil && !files.Gone(subdirsErr) {
 		o.problems.add("cgroup", "cgroups left out", subdirsErr)
 	}
 	var beyond *leaf
@@ -316,7 +317,7 @@ func (o *Observer) quiet(l *leaf) bool {
 }
 
 func (o *Observer) readLeafFiles(l *leaf) {
-	if b, err := o.files.readOpen(l.dir, cpuStat, o.buf); err == nil {
+	if b, err := o.files.ReadOpen(l.dir, files.CPUStat, o.buf); err == nil {
 		if usage, ok := parseCPUStat(b); ok {
 			if window := o.now.Sub(l.usageAt); !l.usageAt.IsZero() && l.usage >= 0 && window >= shortWindow {
 				l.use = max(0, float64(usage-l.usage)/float64(window))
@@ -328,13 +329,13 @@ func (o *Observer) readLeafFiles(l *leaf) {
 			}
 		}
 		o.waited(l, b)
-	} else if !gone(err) {
+	} else if !files.Gone(err) {
 		o.problems.add("cpu.stat", "CPU time is the sum over processes", err)
 	}
-	b, err := o.files.readOpen(l.dir, memoryNUMAStat, o.buf)
+	b, err := o.files.ReadOpen(l.dir, files.MemoryNUMAStat, o.buf)
 	l.hasStat = err == nil && parseNUMAStat(b, &l.stat)
 	l.charged = l.stat.resident().total()
-	if err != nil && !gone(err) {
+	if err != nil && !files.Gone(err) {
 		o.problems.add("memory.numa_stat", "memory of cgroups is read from their processes", err)
 	}
 }
@@ -353,10 +354,10 @@ func (o *Observer) readCpuset(l *leaf) {
 	l.cpus, l.mems = topology.CPUSet{}, topology.NodeSet{}
 	// Up to the hierarchy's root, whose own files list all CPUs and nodes.
 	for dir := l.dir; ; dir = path.Dir(dir) {
-		b, err := o.files.record(dir+"/cpuset.cpus.effective", o.buf)
+		b, err := o.files.Record(dir+"/cpuset.cpus.effective", o.buf)
 		if err == nil {
 			l.cpus = o.cpuSet(b).Intersect(o.host.Online)
-			if b, err := o.files.record(dir+"/cpuset.mems.effective", o.buf); err == nil {
+			if b, err := o.files.Record(dir+"/cpuset.mems.effective", o.buf); err == nil {
 				l.mems = o.nodeSet(b)
 			}
 			break

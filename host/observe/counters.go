@@ -105,7 +105,7 @@ func (o *Observer) findPair() {
 		return
 	}
 	c.tried = true
-	b, err := o.files.read("proc/cpuinfo", o.buf)
+	b, err := o.files.Read("proc/cpuinfo", o.buf)
 	if err != nil {
 		c.why = err.Error()
 		return
@@ -137,7 +137,7 @@ func (o *Observer) nextPair(n int) {
 }
 
 func (o *Observer) reason(err error) string {
-	b, _ := o.files.read("proc/sys/kernel/perf_event_paranoid", o.buf)
+	b, _ := o.files.Read("proc/sys/kernel/perf_event_paranoid", o.buf)
 	return perf.Reason(err, strings.TrimSpace(string(b)))
 }
 
@@ -232,7 +232,7 @@ func (o *Observer) startCounting(w *work) {
 
 // leafGone reports whether the cgroup was removed since the look began.
 func (o *Observer) leafGone(l *leaf) bool {
-	_, err := o.files.read(l.dir+"/cgroup.procs", o.buf)
+	_, err := o.files.Read(l.dir+"/cgroup.procs", o.buf)
 	return err != nil
 }
 

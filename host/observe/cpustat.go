@@ -8,6 +8,7 @@ import (
 
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // parseCPUStat reads usage_usec of a cgroup's cpu.stat: CPU time of the cgroup and
@@ -58,7 +59,7 @@ func (o *Observer) waited(l *leaf, stat []byte) {
 		l.throttledShare = min(1, float64(throttled-l.throttled)/float64(periods-l.periods))
 	}
 	l.periods, l.throttled = periods, throttled
-	b, err := o.files.readOpen(l.dir, cpuPressure, o.buf)
+	b, err := o.files.ReadOpen(l.dir, files.CPUPressure, o.buf)
 	switch {
 	case err == nil:
 		l.waitedFrom, o.signals.psi = workload.PSI, true
@@ -67,7 +68,7 @@ func (o *Observer) waited(l *leaf, stat []byte) {
 			l.waited = some / 100
 		}
 	case o.signals.whyPSI == "":
-		if o.signals.whyPSI = err.Error(); gone(err) || errors.Is(err, syscall.EOPNOTSUPP) {
+		if o.signals.whyPSI = err.Error(); files.Gone(err) || errors.Is(err, syscall.EOPNOTSUPP) {
 			o.signals.whyPSI = "the kernel keeps none (CONFIG_PSI; psi=1 where it is off by default)"
 		}
 	}

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -10,12 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
-	"github.com/homenode/homenode/host/internal/fault"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // TestNoFigureIsInvented: whichever file cannot be read, at its opening or after, no
@@ -68,7 +65,7 @@ func TestNoFigureIsInvented(t *testing.T) {
 					}
 					if failed != "" && was == "" {
 						lacks = lacks || figuresOf(s) != figuresOf(want)
-						if lacks && len(s.Problems) == 0 && !gone(errno) {
+						if lacks && len(s.Problems) == 0 && !files.Gone(errno) {
 							t.Errorf("%s: lacks something and does not say so:\n%+v\n%+v", what, s, want)
 						}
 					}
@@ -123,38 +120,4 @@ func figuresOf(s workload.Snapshot) (f figures) {
 	}
 	f.cpus = math.Round(1000*f.cpus) / 1000
 	return f
-}
-
-// Whichever call on the machine's files fails: what is read is whole, or an error.
-func TestEverySystemCallFails(t *testing.T) {
-	errnos := []unix.Errno{unix.EACCES, unix.ENOENT, unix.EIO, unix.EMFILE, unix.EINTR, unix.ESRCH}
-	fault.Each(t, errnos, func(t *testing.T, watched func(func())) {
-		m, dir := oneOfEach(), t.TempDir()
-		m.write(t, dir)
-		r := Root(dir).(root).reader()
-		var text []byte
-		var pids []int
-		var names []string
-		var errs [3]error
-		watched(func() {
-			text, errs[0] = r.read("proc/100/stat", make([]byte, 16)) // does not fit
-			pids, errs[1] = r.numbers("proc", nil)
-			names, _, errs[2] = r.subdirs("sys/fs/cgroup", nil)
-			_, _ = r.affinity(0)
-		})
-		if want := m.files()["proc/100/stat"]; errs[0] == nil && string(text) != want {
-			t.Errorf("read %q, want %q", text, want)
-		}
-		if errs[1] == nil && len(pids) != len(m.procs) {
-			t.Errorf("processes %v", pids)
-		}
-		if errs[2] == nil && len(names) != 3 {
-			t.Errorf("cgroups %v", names)
-		}
-		for _, err := range errs {
-			if err != nil && (strings.Contains(err.Error(), "\n") || errors.Is(err, errors.ErrUnsupported)) {
-				t.Error(err)
-			}
-		}
-	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 const (
@@ -102,12 +103,12 @@ func (o *Observer) listGroups() {
 		return g
 	}
 	monitors := func(dir string, within *group) {
-		names, _, _ := o.files.subdirs(dir+"/mon_groups", nil)
+		names, _, _ := o.files.Subdirs(dir+"/mon_groups", nil)
 		for _, name := range names {
 			add(dir+"/mon_groups/"+name, within)
 		}
 	}
-	names, _, err := o.files.subdirs(resctrl, nil)
+	names, _, err := o.files.Subdirs(resctrl, nil)
 	if err != nil {
 		return
 	}
@@ -132,10 +133,10 @@ func (o *Observer) readTasks() bool {
 		g.tasks = g.tasks[:0]
 		read = true
 		// What runs on the CPUs of a group counts there too, whosever it is.
-		if b, err := o.files.read(g.dir+"/cpus_list", o.buf); err != nil || len(bytes.TrimSpace(b)) > 0 {
+		if b, err := o.files.Read(g.dir+"/cpus_list", o.buf); err != nil || len(bytes.TrimSpace(b)) > 0 {
 			continue
 		}
-		if b, err := o.files.read(g.dir+"/tasks", o.buf); err == nil {
+		if b, err := o.files.Read(g.dir+"/tasks", o.buf); err == nil {
 			g.tasks = appendPIDs(g.tasks, b)
 		}
 	}
@@ -203,7 +204,7 @@ func (o *Observer) assignGroups(reported []*work) {
 // hasThread reports whether a thread that was not seen before is one of the workload's.
 func (o *Observer) hasThread(w *work, tid int) bool {
 	for _, p := range w.procs {
-		if _, err := o.files.record(proc.TaskFile(p.pid, tid, "stat"), o.buf); err == nil {
+		if _, err := o.files.Record(proc.TaskFile(p.pid, tid, "stat"), o.buf); err == nil {
 			return true
 		}
 	}
@@ -215,12 +216,12 @@ func (o *Observer) hasThread(w *work, tid int) bool {
 // wait: what the others count until then is not lost.
 func (o *Observer) readGrouped(g *grouped) int {
 	var local, total uint64
-	files := 0
+	read := 0
 	locals := 0
 	totals := 0
 	whole := true
 	for _, dir := range g.dirs {
-		domains, _, err := o.files.subdirs(dir+"/mon_data", nil)
+		domains, _, err := o.files.Subdirs(dir+"/mon_data", nil)
 		whole = whole && err == nil
 		for _, d := range domains {
 			if !strings.HasPrefix(d, "mon_L3_") {
@@ -232,11 +233,11 @@ func (o *Observer) readGrouped(g *grouped) int {
 				sum  *uint64
 				n    *int
 			}{{"/mbm_local_bytes", &local, &locals}, {"/mbm_total_bytes", &total, &totals}} {
-				b, err := o.files.read(d+c.name, o.buf)
-				if gone(err) {
+				b, err := o.files.Read(d+c.name, o.buf)
+				if files.Gone(err) {
 					continue // not counted on this processor
 				}
-				files++
+				read++
 				n, ok := proc.Number(bytes.TrimSpace(b))
 				if err != nil || !ok || n > 1<<62/256 {
 					whole = false
@@ -249,16 +250,16 @@ func (o *Observer) readGrouped(g *grouped) int {
 	}
 	g.tried = o.now
 	window, before := o.now.Sub(g.at), *g
-	if !whole || files == 0 {
-		return max(files, 1)
+	if !whole || read == 0 {
+		return max(read, 1)
 	}
 	g.local = local
 	g.total = total
-	g.files = files
+	g.files = read
 	g.at = o.now
 	g.overChange = false
-	if before.files != files || before.overChange || local < before.local || total < before.total {
-		return files
+	if before.files != read || before.overChange || local < before.local || total < before.total {
+		return read
 	}
 	all, near := total-before.total, local-before.local
 	g.known = locals == totals && max(all, near) >= leastTraffic
@@ -270,7 +271,7 @@ func (o *Observer) readGrouped(g *grouped) int {
 		g.share = float64(near) / float64(all)
 	}
 	g.mibs, g.settledAt = int64(float64(all)/(1<<20)/window.Seconds()+0.5), o.now
-	return files
+	return read
 }
 
 // traffic is the MiB/s of a workload by the counters of its groups; 0 when none tells.

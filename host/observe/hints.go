@@ -55,7 +55,7 @@ func (o *Observer) readHinting() {
 	h.at = o.now
 	h.on = false
 	h.share = -1
-	b, err := o.files.read("proc/sys/kernel/numa_balancing", o.buf)
+	b, err := o.files.Read("proc/sys/kernel/numa_balancing", o.buf)
 	mode, ok := proc.Number(bytes.TrimSpace(b))
 	switch {
 	case err != nil || !ok:
@@ -66,7 +66,7 @@ func (o *Observer) readHinting() {
 		return
 	}
 	h.on, h.why = true, ""
-	if b, err = o.files.read("proc/vmstat", o.buf); err != nil {
+	if b, err = o.files.Read("proc/vmstat", o.buf); err != nil {
 		return
 	}
 	faults, local := uint64(0), uint64(0)
@@ -138,7 +138,7 @@ func (o *Observer) readHintsOf(w *work) int {
 	var local, all uint64
 	for _, id := range w.sample(h.turn) {
 		files++
-		b, err := o.files.read(proc.TaskFile(id.p.pid, id.tid, "sched"), o.buf)
+		b, err := o.files.Read(proc.TaskFile(id.p.pid, id.tid, "sched"), o.buf)
 		if err != nil {
 			continue
 		}
@@ -164,7 +164,7 @@ func (o *Observer) readHintsOf(w *work) int {
 // faulted reports whether the cgroup had hinting faults since it was last asked about:
 // without any, what its threads tell is old. Kernels before 6.12 do not count by cgroup.
 func (o *Observer) faulted(dir string, h *hints) bool {
-	b, err := o.files.read(dir+"/memory.stat", o.buf)
+	b, err := o.files.Read(dir+"/memory.stat", o.buf)
 	if err != nil {
 		return true
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // TestMain lets the test binary be the child that the live test watches.
@@ -88,15 +89,15 @@ func cpuTime(t *testing.T, pid int) time.Duration {
 
 // onlyChild is a machine on which one process runs, whatever else this one has.
 type onlyChild struct {
-	files
+	files.Reader
 	pid int
 }
 
-func (c onlyChild) numbers(dir string, out []int) ([]int, error) {
+func (c onlyChild) Numbers(dir string, out []int) ([]int, error) {
 	if dir == "proc" {
 		return append(out, c.pid), nil
 	}
-	return c.files.numbers(dir, out)
+	return c.Reader.Numbers(dir, out)
 }
 
 func TestLiveChild(t *testing.T) {
@@ -104,7 +105,7 @@ func TestLiveChild(t *testing.T) {
 		t.Skip("takes 1.5 s")
 	}
 	pid := startChild(t)
-	o := New(Root("/"), Options{})
+	o := New(files.Root("/"), Options{})
 	o.files = onlyChild{o.files, pid}
 	o.topKnown = true // process mode, whatever this machine has: in a cgroup the child is not alone
 	if _, err := o.Look(context.Background(), control.Attention{}); err != nil {
@@ -162,7 +163,7 @@ func TestLiveChild(t *testing.T) {
 	if err := unix.SchedSetaffinity(pid, &one); err != nil {
 		t.Fatal(err)
 	}
-	o = New(Root("/"), Options{})
+	o = New(files.Root("/"), Options{})
 	o.files, o.topKnown = onlyChild{o.files, pid}, true
 	if s, err = o.Look(context.Background(), control.Attention{}); err != nil || len(s.Observations) != 1 || !s.Observations[0].Pinned {
 		t.Errorf("a thread is pinned: %+v %v", s.Observations, err)
@@ -174,7 +175,7 @@ func BenchmarkLookLive(b *testing.B) {
 		name string
 		o    *Observer
 	}{
-		{"root", New(Root("/"), Options{SelfPID: os.Getpid()})},
+		{"root", New(files.Root("/"), Options{SelfPID: os.Getpid()})},
 		{"dirfs", New(os.DirFS("/"), Options{SelfPID: os.Getpid()})},
 	} {
 		b.Run(fsys.name, func(b *testing.B) {
@@ -193,34 +194,3 @@ func BenchmarkLookLive(b *testing.B) {
 }
 
 // The affinity of a thread is what it was given, above CPU 63 as well.
-func TestAffinity(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var was, one unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &was); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.SchedSetaffinity(0, &was)
-	r := Root("/").(interface{ reader() files }).reader()
-	var want topology.CPUSet
-	for cpu := range 1024 {
-		if was.IsSet(cpu) {
-			want.Add(topology.CPUID(cpu))
-		}
-	}
-	for range 2 { // also as it is known
-		if got, err := r.affinity(unix.Gettid()); err != nil || !got.Equal(want) {
-			t.Errorf("%v %v, want %v", got, err, want)
-		}
-	}
-	one.Set(int(want.Max()))
-	if err := unix.SchedSetaffinity(0, &one); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := r.affinity(unix.Gettid()); err != nil || got.Len() != 1 || !got.Has(want.Max()) {
-		t.Errorf("%v %v, want %v", got, err, want.Max())
-	}
-	if _, err := r.affinity(1 << 30); err == nil {
-		t.Error("no error for a thread that is not there")
-	}
-}

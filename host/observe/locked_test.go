@@ -16,6 +16,7 @@ import (
 
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // lockedMiB is above Options.MinMemory's default, so that the process is a workload.
@@ -204,15 +205,15 @@ func startLocked(t *testing.T, program, file string, uid int) int {
 
 // only is a machine on which some processes run, whatever else this one has.
 type only struct {
-	files
+	files.Reader
 	pids *[]int
 }
 
-func (o only) numbers(dir string, out []int) ([]int, error) {
+func (o only) Numbers(dir string, out []int) ([]int, error) {
 	if dir == "proc" {
 		return append(out, *o.pids...), nil
 	}
-	return o.files.numbers(dir, out)
+	return o.Reader.Numbers(dir, out)
 }
 
 // Twenty processes of five users hold their own locks on a real kernel, by files of a FUSE server.
@@ -242,7 +243,7 @@ func TestLockedProcessesOfManyUsers(t *testing.T) {
 		t.Skip("this kernel reads numa_maps without the lock of the address space")
 	}
 	pids := stuck
-	o := New(Root("/"), Options{})
+	o := New(files.Root("/"), Options{})
 	o.files = only{o.files, &pids}
 	o.topKnown = true // process mode, whatever this machine has
 	look := func() workload.Snapshot {

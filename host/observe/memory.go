@@ -10,6 +10,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // usage is the memory of a workload.
@@ -128,7 +129,7 @@ func (u *usage) addFile(key fileKey, kib topology.KiB) {
 // withoutMaps places the resident memory of a process whose numa_maps is not read or
 // cannot be, if mems, the nodes of its workload, are only one. Otherwise it stays unknown.
 func (o *Observer) withoutMaps(w *work, p *process, mems topology.NodeSet, u *usage) {
-	if gone(p.mapsErr) && o.processGone(p) {
+	if files.Gone(p.mapsErr) && o.processGone(p) {
 		return
 	}
 	inStat := w.kind == workload.InCgroup && w.leaf.hasStat
@@ -137,7 +138,7 @@ func (o *Observer) withoutMaps(w *work, p *process, mems topology.NodeSet, u *us
 			u.all.add(int(mems.Min()), p.mem())
 			u.held.add(int(mems.Min()), p.mem())
 		}
-		if denied(p.mapsErr) {
+		if files.Denied(p.mapsErr) {
 			o.problems.add("proc/PID/numa_maps", "memory policies unknown", p.mapsErr)
 		}
 		return
@@ -164,7 +165,7 @@ func (o *Observer) unread(w *work) bool {
 
 // processGone reports whether the process has ended since the look began.
 func (o *Observer) processGone(p *process) bool {
-	_, err := o.files.read(proc.File(p.pid, "stat"), o.buf)
+	_, err := o.files.Read(proc.File(p.pid, "stat"), o.buf)
 	return err != nil
 }
 
@@ -218,7 +219,7 @@ func (o *Observer) unmanaged(held byNode) []workload.NodeMemory {
 // InUse is the memory of each node that is in use, less what is held there already and what
 // the kernel can simply give back. Nodes whose memory is not known are left out.
 func InUse(fsys fs.FS, h *topology.Host, held map[topology.NodeID]topology.KiB) []workload.NodeMemory {
-	o := &Observer{files: anyFS{fsys}, host: h}
+	o := &Observer{files: files.Any{FS: fsys}, host: h}
 	var by byNode
 	for id, kib := range held {
 		by.add(int(id), kib)
@@ -227,9 +228,9 @@ func InUse(fsys fs.FS, h *topology.Host, held map[topology.NodeID]topology.KiB) 
 }
 
 func (o *Observer) reclaimable(n topology.Node) topology.KiB {
-	b, err := o.files.read("sys/devices/system/node/node"+strconv.Itoa(int(n.ID))+"/meminfo", o.buf)
+	b, err := o.files.Read("sys/devices/system/node/node"+strconv.Itoa(int(n.ID))+"/meminfo", o.buf)
 	if err != nil && len(o.host.Nodes) == 1 {
-		b, err = o.files.read("proc/meminfo", o.buf)
+		b, err = o.files.Read("proc/meminfo", o.buf)
 	}
 	if err != nil {
 		o.problems.add("node"+strconv.Itoa(int(n.ID)), "page cache counts as in use", err)

@@ -16,6 +16,7 @@ import (
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // R9: what a process or whoever made a cgroup chose for a name is shown as text. IDs are
@@ -138,7 +139,7 @@ func TestLongPaths(t *testing.T) {
 		}
 	}
 	before := descriptors(t)
-	o := New(Root(dir), Options{Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) }, PageSize: 4})
+	o := New(files.Root(dir), Options{Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) }, PageSize: 4})
 	for range 3 {
 		s, err := o.Look(context.Background(), control.Attention{})
 		if err != nil || ids(s) != id {
@@ -167,7 +168,7 @@ func TestCgroupMadeAgain(t *testing.T) {
 	m, dir := newFake(), t.TempDir()
 	m.service("/a.service", 100, "a", 200*mib)
 	m.write(t, dir)
-	o := New(Root(dir), Options{Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) }, PageSize: 4})
+	o := New(files.Root(dir), Options{Host: m.host, Free: func(fsys fs.FS, _ *topology.Host) (*topology.Host, error) { return m.host(fsys) }, PageSize: 4})
 	now := time.Unix(1_700_000_000, 0)
 	o.opts.Now = func() time.Time { return now }
 	look := func() workload.Observation {
@@ -221,5 +222,15 @@ func TestContainersHaveNames(t *testing.T) {
 		if got := o.nameOf(&work{leaf: &leaf{path: cgroup}, procs: []*process{{comm: "sh"}}}); got != want {
 			t.Errorf("%s is called %q, want %q", cgroup, got, want)
 		}
+	}
+}
+
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }

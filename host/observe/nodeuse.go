@@ -7,6 +7,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // cpuTicks is the time of one CPU since boot.
@@ -15,9 +16,9 @@ type cpuTicks struct{ busy, all uint64 }
 // nodeUse is what was done on each node since the last look; nil on the first.
 func (o *Observer) nodeUse() []workload.NodeUse {
 	before := o.cpuTicks
-	if b, err := o.files.read("proc/stat", o.buf); err == nil {
+	if b, err := o.files.Read("proc/stat", o.buf); err == nil {
 		o.cpuTicks = parseCPUTicks(b, len(o.nodeOf))
-	} else if o.cpuTicks = nil; !gone(err) {
+	} else if o.cpuTicks = nil; !files.Gone(err) {
 		o.problems.add("proc/stat", "CPU use of nodes unknown", err)
 	}
 	traffic, from := o.readTraffic()
@@ -87,7 +88,7 @@ func parseCPUTicks(b []byte, cpus int) []cpuTicks {
 func (o *Observer) pressure() []workload.Pressure {
 	var out []workload.Pressure
 	for _, resource := range []string{"cpu", "memory", "io"} {
-		if b, err := o.files.read("proc/pressure/"+resource, o.buf); err == nil {
+		if b, err := o.files.Read("proc/pressure/"+resource, o.buf); err == nil {
 			some, full, _ := proc.Pressure(b)
 			out = append(out, workload.Pressure{Resource: resource, Some: some, Full: full})
 		}

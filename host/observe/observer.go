@@ -17,6 +17,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/perf"
 	"github.com/homenode/homenode/host/internal/proc"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // Options is how an Observer looks. The zero value gives the defaults.
@@ -81,7 +82,7 @@ const (
 type Observer struct {
 	opts  Options
 	fsys  fs.FS
-	files files
+	files files.Reader
 
 	marked marks
 
@@ -139,7 +140,7 @@ type Observer struct {
 }
 
 // New returns an Observer of the machine below fsys, which holds sys/ and proc/.
-// For the live machine give Root("/"), which is several times cheaper to read
+// For the live machine give files.Root("/"), which is several times cheaper to read
 // than os.DirFS("/").
 func New(fsys fs.FS, opts Options) *Observer {
 	if opts.MinMemory == 0 {
@@ -183,10 +184,7 @@ func New(fsys fs.FS, opts Options) *Observer {
 	if opts.Counters {
 		o.counters.opener = perf.Kernel{}
 	}
-	o.files = anyFS{fsys}
-	if r, ok := fsys.(interface{ reader() files }); ok {
-		o.files = r.reader()
-	}
+	o.files = files.Of(fsys)
 	return o
 }
 
@@ -367,10 +365,10 @@ func (o *Observer) allowWorkloads() {
 		return
 	}
 	cpus, mems := o.host.Allowed, o.host.AllowedMems
-	if b, err := o.files.read(o.top+"/cpuset.cpus.effective", o.buf); err == nil {
+	if b, err := o.files.Read(o.top+"/cpuset.cpus.effective", o.buf); err == nil {
 		cpus = o.cpuSet(b).Intersect(o.host.Online)
 	}
-	if b, err := o.files.read(o.top+"/cpuset.mems.effective", o.buf); err == nil {
+	if b, err := o.files.Read(o.top+"/cpuset.mems.effective", o.buf); err == nil {
 		mems = topology.NodeSet{}
 		for _, n := range o.host.Nodes {
 			if n.Memory != 0 && o.nodeSet(b).Has(n.ID) {
@@ -421,14 +419,14 @@ func (o *Observer) readHost() error {
 		}
 	}
 	o.uptime = 0
-	if b, err := o.files.read("proc/uptime", o.buf); err == nil {
+	if b, err := o.files.Read("proc/uptime", o.buf); err == nil {
 		o.uptime = proc.Uptime(b)
 	} else {
 		o.problems.add("proc/uptime", "CPU use of what is seen for the first time unknown", err)
 	}
 	if o.initAt.IsZero() || o.now.Sub(o.initAt) >= affinityEvery {
 		o.initAt = o.now
-		if b, err := o.files.read("proc/1/status", o.buf); err == nil {
+		if b, err := o.files.Read("proc/1/status", o.buf); err == nil {
 			o.initCPUs = o.cpuSet(proc.ParseStatus(b).CPUs)
 		}
 	}
@@ -476,7 +474,7 @@ func (o *Observer) shrunk() []workload.ID {
 
 // forget drops what was not there in this look.
 func (o *Observer) forget() {
-	o.files.closeUnread()
+	o.files.CloseUnread()
 	for pid, p := range o.procs {
 		if p.look != o.look {
 			delete(o.procs, pid)

@@ -9,6 +9,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // process is what is known of one process.
@@ -107,14 +108,14 @@ func (o *Observer) isOwn(p *process) bool {
 	}
 	if p.ownAs != p.comm { // new, or another program since
 		p.ownAs, p.own = p.comm, false
-		exe, err := o.files.link(proc.File(p.pid, "exe"))
+		exe, err := o.files.Link(proc.File(p.pid, "exe"))
 		if err != nil {
 			return false
 		}
-		if self, err := o.files.link(proc.File(o.opts.SelfPID, "exe")); err != nil || exe != self {
+		if self, err := o.files.Link(proc.File(o.opts.SelfPID, "exe")); err != nil || exe != self {
 			return false
 		}
-		b, err := o.files.record(proc.File(o.opts.SelfPID, "status"), o.buf)
+		b, err := o.files.Record(proc.File(o.opts.SelfPID, "status"), o.buf)
 		if err != nil {
 			return false
 		}
@@ -127,10 +128,10 @@ func (o *Observer) isOwn(p *process) bool {
 
 // hidden reports whether processes of other users are not there to be seen (proc(5), hidepid).
 func (o *Observer) hidden() bool {
-	if _, err := o.files.record("proc/1/stat", o.buf); err == nil {
+	if _, err := o.files.Record("proc/1/stat", o.buf); err == nil {
 		return false
 	}
-	b, _ := o.files.read("proc/self/mountinfo", o.buf)
+	b, _ := o.files.Read("proc/self/mountinfo", o.buf)
 	for line := range bytes.Lines(b) {
 		if bytes.Contains(line, []byte(" /proc ")) && bytes.Contains(line, []byte(" - proc ")) &&
 			bytes.Contains(line, []byte("hidepid=")) {
@@ -159,7 +160,7 @@ const (
 // ended. Its stat is read when it has run since the last reading. A process that spends t is
 // so read at a cost of 1.5 % of t at most.
 func (o *Observer) process(pid int) *process {
-	clock, err := o.files.clock(pid)
+	clock, err := o.files.Clock(pid)
 	if err != nil {
 		return o.readProcess(pid, -1)
 	}
@@ -196,16 +197,16 @@ func (o *Observer) mustRead(p *process, clock time.Duration) bool {
 
 // readProcess reads /proc/PID/stat; clock is the CPU time before that, -1 when it is not known.
 func (o *Observer) readProcess(pid int, clock time.Duration) *process {
-	b, err := o.files.record(proc.File(pid, "stat"), o.buf)
+	b, err := o.files.Record(proc.File(pid, "stat"), o.buf)
 	if err != nil {
-		if !gone(err) {
+		if !files.Gone(err) {
 			o.problems.add("proc/PID/stat", "processes left out", err)
 		}
 		return nil
 	}
 	s, err := proc.ParseStat(b)
 	if err != nil {
-		if !gone(err) {
+		if !files.Gone(err) {
 			o.problems.add("proc/PID/stat", "processes left out", fmt.Errorf("pid %d: %w", pid, err))
 		}
 		return nil
@@ -266,9 +267,9 @@ func (p *process) slept(clock time.Duration) bool { return clock >= 0 && p.clock
 
 // readStatus reads /proc/PID/status.
 func (o *Observer) readStatus(p *process) {
-	b, err := o.files.record(proc.File(p.pid, "status"), o.buf)
+	b, err := o.files.Record(proc.File(p.pid, "status"), o.buf)
 	if err != nil {
-		if !gone(err) {
+		if !files.Gone(err) {
 			o.problems.add("proc/PID/status", "affinity unknown", err)
 		}
 		return

@@ -16,6 +16,7 @@ import (
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // BenchmarkShare300 is what sharing costs a daemon that looks every 2 s at 300 cgroups, 240 of
@@ -65,7 +66,7 @@ func BenchmarkShare300(b *testing.B) {
 		host.Nodes[i].Memory, host.Nodes[i].Free = 256<<20, 200<<20
 	}
 	now, clock := jumpingClock()
-	o := New(Root(dir), Options{Now: clock, PageSize: 4,
+	o := New(files.Root(dir), Options{Now: clock, PageSize: 4,
 		Host: func(fs.FS) (*topology.Host, error) { return host, nil }, Free: func(fs.FS, *topology.Host) (*topology.Host, error) { return host, nil }})
 	d := newDecider(host)
 	look := func(asks bool) (spent time.Duration) {

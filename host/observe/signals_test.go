@@ -11,6 +11,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/perf"
 	"github.com/homenode/homenode/host/internal/proc"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 func signalOf(t tester, s workload.Snapshot, of workload.Source) workload.SourceStatus {
@@ -197,7 +198,7 @@ func TestVhostThreads(t *testing.T) {
 
 // TestThrottled is the share of the periods in which a limit of its own held a cgroup back.
 func TestThrottled(t *testing.T) {
-	o, l := &Observer{files: anyFS{newRig(t, newFake(), Options{}).fs}}, &leaf{path: "/a", dir: "nowhere"}
+	o, l := &Observer{files: files.Any{FS: newRig(t, newFake(), Options{}).fs}}, &leaf{path: "/a", dir: "nowhere"}
 	o.signals.watched = map[workload.ID]bool{"/a": true}
 	for _, tt := range []struct {
 		stat string

@@ -99,7 +99,7 @@ func (o *Observer) eachRan(w *work, most int, f func(tid int, r ran)) (files int
 		if files == most {
 			break
 		}
-		tids, err := o.files.numbers(proc.File(p.pid, "task"), o.tids[:0])
+		tids, err := o.files.Numbers(proc.File(p.pid, "task"), o.tids[:0])
 		if o.tids = tids; err != nil {
 			continue
 		}
@@ -109,7 +109,7 @@ func (o *Observer) eachRan(w *work, most int, f func(tid int, r ran)) (files int
 				break
 			}
 			files++
-			b, err := o.files.record(proc.TaskFile(p.pid, tid, "schedstat"), o.buf)
+			b, err := o.files.Record(proc.TaskFile(p.pid, tid, "schedstat"), o.buf)
 			if err != nil {
 				continue
 			}
@@ -157,7 +157,7 @@ type vhost struct {
 func (o *Observer) addVhost(v *vhost, tid, cpu int, ticks uint64) {
 	v.Threads++
 	v.ticks += ticks
-	if cpus, err := o.files.affinity(tid); err == nil {
+	if cpus, err := o.files.Affinity(tid); err == nil {
 		v.CPUs = v.CPUs.Union(cpus)
 	}
 	if cpu < len(o.nodeOf) && o.nodeOf[cpu] >= 0 {
@@ -169,7 +169,7 @@ func (o *Observer) addVhost(v *vhost, tid, cpu int, ticks uint64) {
 // 6.4.
 func (o *Observer) readKernelVhost(w *work, p *process) {
 	for tid := range o.vhosts[p.pid] {
-		b, err := o.files.record(proc.File(tid, "stat"), o.buf)
+		b, err := o.files.Record(proc.File(tid, "stat"), o.buf)
 		if err != nil {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/host/internal/proc"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // threadTicks is the CPU time a thread had when last looked at.
@@ -69,7 +70,7 @@ func (o *Observer) readRan(w *work, p *process) int {
 	if known && before == nil {
 		before = []threadTicks{{p.pid, beforeTicks}} // had one thread then
 	}
-	tids, err := o.files.numbers(proc.File(p.pid, "task"), o.tids[:0])
+	tids, err := o.files.Numbers(proc.File(p.pid, "task"), o.tids[:0])
 	o.tids = tids
 	if err != nil {
 		return 1
@@ -78,7 +79,7 @@ func (o *Observer) readRan(w *work, p *process) int {
 	after := make([]threadTicks, 0, len(tids))
 	guest := p.hypervisor()
 	for _, tid := range tids {
-		b, err := o.files.record(proc.TaskFile(p.pid, tid, "stat"), o.buf)
+		b, err := o.files.Record(proc.TaskFile(p.pid, tid, "stat"), o.buf)
 		if err != nil {
 			continue
 		}
@@ -195,22 +196,22 @@ func (o *Observer) readAffinity(w *work, p *process) int {
 	tids := append(o.tids[:0], p.pid)
 	if p.threads > 1 {
 		var err error
-		if tids, err = o.files.numbers(proc.File(p.pid, "task"), o.tids[:0]); err != nil {
+		if tids, err = o.files.Numbers(proc.File(p.pid, "task"), o.tids[:0]); err != nil {
 			return 1
 		}
 	}
 	o.tids = tids
 	cost := 0
 	for _, tid := range tids {
-		cpus, err := o.files.affinity(tid)
+		cpus, err := o.files.Affinity(tid)
 		if errors.Is(err, errors.ErrUnsupported) {
 			cost++
-			b, err := o.files.record(proc.TaskFile(p.pid, tid, "status"), o.buf)
+			b, err := o.files.Record(proc.TaskFile(p.pid, tid, "status"), o.buf)
 			if err != nil && tid == p.pid { // a captured tree may have no task folders
-				b, err = o.files.read(proc.File(p.pid, "status"), o.buf)
+				b, err = o.files.Read(proc.File(p.pid, "status"), o.buf)
 			}
 			if err != nil {
-				if !gone(err) {
+				if !files.Gone(err) {
 					o.problems.add("proc/PID/status", "affinity unknown", err)
 				}
 				continue
@@ -267,7 +268,7 @@ func (o *Observer) ownerNow(p *process) workload.Owner {
 
 // cgroupOf is the cgroup v2 path of a process, "" when there is none.
 func (o *Observer) cgroupOf(pid int) string {
-	b, err := o.files.read(proc.File(pid, "cgroup"), o.buf)
+	b, err := o.files.Read(proc.File(pid, "cgroup"), o.buf)
 	if err != nil {
 		return ""
 	}

@@ -144,7 +144,7 @@ func (o *Observer) readControllers() map[int]float64 {
 // not local is shared out over the other nodes.
 func (o *Observer) readMBM() map[int]float64 {
 	t := &o.traffic
-	groups, _, err := o.files.subdirs(resctrl, nil)
+	groups, _, err := o.files.Subdirs(resctrl, nil)
 	if err != nil {
 		t.mbm, t.whyMBM = nil, "resctrl is not mounted"
 		return nil
@@ -216,7 +216,7 @@ func (o *Observer) byMemory(local, total map[int]float64, window float64) map[in
 // eachDomain calls each with the folders that count for one node.
 func (o *Observer) eachDomain(dir string, each func(node int, dir string)) {
 	t := &o.traffic
-	domains, _, err := o.files.subdirs(dir, nil)
+	domains, _, err := o.files.Subdirs(dir, nil)
 	if err != nil {
 		return
 	}
@@ -227,7 +227,7 @@ func (o *Observer) eachDomain(dir string, each func(node int, dir string)) {
 			continue
 		}
 		// With Sub-NUMA Clustering each node has a folder of its own, named by its ID.
-		if subs, _, err := o.files.subdirs(dir+"/"+d, nil); err == nil && len(subs) > 0 {
+		if subs, _, err := o.files.Subdirs(dir+"/"+d, nil); err == nil && len(subs) > 0 {
 			for _, s := range subs {
 				if id, ok := strings.CutPrefix(s, "mon_sub_L3_"); ok {
 					if node, err := strconv.Atoi(id); err == nil {
@@ -250,7 +250,7 @@ func (o *Observer) eachDomain(dir string, each func(node int, dir string)) {
 func (o *Observer) cacheNodes() map[int]int {
 	out := map[int]int{}
 	for cpu, node := range o.nodeOf {
-		b, err := o.files.read(fmt.Sprintf("sys/devices/system/cpu/cpu%d/cache/index3/id", cpu), o.buf)
+		b, err := o.files.Read(fmt.Sprintf("sys/devices/system/cpu/cpu%d/cache/index3/id", cpu), o.buf)
 		if id, ok := proc.Number(bytes.TrimSpace(b)); err == nil && ok && node >= 0 {
 			if _, has := out[int(id)]; !has {
 				out[int(id)] = node
@@ -267,7 +267,7 @@ func (o *Observer) mbmDelta(name string, before map[string]uint64) (float64, boo
 	if len(t.mbm) >= mbmFiles {
 		return 0, false
 	}
-	b, err := o.files.read(name, o.buf)
+	b, err := o.files.Read(name, o.buf)
 	n, ok := proc.Number(bytes.TrimSpace(b))
 	if err != nil || !ok {
 		return 0, false

@@ -6,13 +6,14 @@ import (
 
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/workload"
+	"github.com/homenode/homenode/host/observe/files"
 )
 
 // What a cgroup waits is what PSI says of the last ten seconds, unless a limit of its own has
 // held it back; nothing is read when nobody asks.
 func TestWaited(t *testing.T) {
-	files := fstest.MapFS{"a/cpu.pressure": {Data: []byte("some avg10=12.50 avg60=1.00 avg300=0.00 total=5\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")}}
-	o := &Observer{files: anyFS{files}}
+	fsys := fstest.MapFS{"a/cpu.pressure": {Data: []byte("some avg10=12.50 avg60=1.00 avg300=0.00 total=5\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n")}}
+	o := &Observer{files: files.Any{FS: fsys}}
 	o.signals.watched = map[workload.ID]bool{"/a": true, "/b": true}
 	l := &leaf{path: "/a", dir: "a"}
 	for _, tt := range []struct {

@@ -61,7 +61,7 @@ func (o *Observer) readWideOf(w *work) {
 	}
 	hinting := o.hinting.on && !o.hinting.at.IsZero()
 	for _, p := range w.procs {
-		tids, err := o.files.numbers(proc.File(p.pid, "task"), o.tids[:0])
+		tids, err := o.files.Numbers(proc.File(p.pid, "task"), o.tids[:0])
 		o.tids = tids
 		if err != nil {
 			continue
@@ -99,7 +99,7 @@ func (o *Observer) readSets(w *work) {
 
 // readThread reads one thread; it is not ok when it has ended.
 func (o *Observer) readThread(p *process, tid int, hinting bool) (t workload.Thread, ticks uint64, ok bool) {
-	b, err := o.files.record(proc.TaskFile(p.pid, tid, "stat"), o.buf)
+	b, err := o.files.Record(proc.TaskFile(p.pid, tid, "stat"), o.buf)
 	if err != nil {
 		return t, 0, false
 	}
@@ -114,7 +114,7 @@ func (o *Observer) readThread(p *process, tid int, hinting bool) (t workload.Thr
 	if !hinting || p.hintsStale {
 		return t, s.Ticks, true
 	}
-	if b, err := o.files.read(proc.TaskFile(p.pid, tid, "sched"), o.buf); err == nil {
+	if b, err := o.files.Read(proc.TaskFile(p.pid, tid, "sched"), o.buf); err == nil {
 		s := parseSched(b)
 		t.Scans = s.scans
 		for node, faults := range s.faults {
@@ -128,9 +128,9 @@ func (o *Observer) readThread(p *process, tid int, hinting bool) (t workload.Thr
 
 // threadCPUs is the CPUs that a thread may use and that run; none when it has ended.
 func (o *Observer) threadCPUs(pid, tid int) topology.CPUSet {
-	cpus, err := o.files.affinity(tid)
+	cpus, err := o.files.Affinity(tid)
 	if err != nil {
-		b, err := o.files.record(proc.TaskFile(pid, tid, "status"), o.buf)
+		b, err := o.files.Record(proc.TaskFile(pid, tid, "status"), o.buf)
 		if err != nil {
 			return topology.CPUSet{}
 		}

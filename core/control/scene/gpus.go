@@ -3,18 +3,18 @@ package scene
 import (
 	"slices"
 
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/inside"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
 // Workers returns the processes of a workload that each have GPUs of one node open.
-func (s *Scene) Workers(id workload.ID) []place.Worker {
+func (s *Scene) Workers(id workload.ID) []inside.Worker {
 	return WorkersOf(s.Snapshot.Host, s.Links[id])
 }
 
 // WorkersOf returns the processes that each have GPUs of one node open, by the links of a workload.
-func WorkersOf(h *topology.Host, all []Link) []place.Worker {
+func WorkersOf(h *topology.Host, all []Link) []inside.Worker {
 	if h == nil {
 		return nil
 	}
@@ -24,7 +24,7 @@ func WorkersOf(h *topology.Host, all []Link) []place.Worker {
 			links = append(links, *l)
 		}
 	}
-	return place.Workers(h, links)
+	return inside.Workers(h, links)
 }
 
 // gpusOf returns the GPUs that a workload was found to use, by number.
@@ -87,7 +87,7 @@ func (s *Scene) byGPUs(by *Basis, spec *workload.Spec, o *workload.Observation) 
 		return
 	}
 	if by.Settings.Spreads {
-		wide, ok := place.Beside(s.Snapshot.Host, *spec, s.Workers(o.ID))
+		wide, ok := inside.Beside(s.Snapshot.Host, *spec, s.Workers(o.ID))
 		if ok {
 			others := func(n workload.Near) bool { return isGPU(n) || isAuto(n) }
 			wide.Near = slices.DeleteFunc(slices.Clone(spec.Near), others)

@@ -6,7 +6,7 @@ import (
 	"github.com/homenode/homenode/core/control/concern/scheduler"
 	"github.com/homenode/homenode/core/control/concern/sharing"
 	"github.com/homenode/homenode/core/control/scene"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/inside"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -54,6 +54,6 @@ func (v *View) attend() ConcernAttention {
 }
 
 // Workers returns the processes of a workload that each have GPUs of one node open.
-func (v *View) Workers(id workload.ID) []place.Worker {
+func (v *View) Workers(id workload.ID) []inside.Worker {
 	return scene.WorkersOf(v.Snapshot.Host, v.Links[id])
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/homenode/homenode/core/control/concern/threads"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/inside"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -45,14 +46,14 @@ type Measure struct {
 type Bound struct {
 	*Concern
 	// Workers returns the processes of a workload that each have GPUs of one node.
-	Workers func(workload.ID) []place.Worker
+	Workers func(workload.ID) []inside.Worker
 	Divide  bool // workers are kept on the nodes of their GPUs
 	// Pace is how many bytes a page move takes in a second, for what a move costs; 0 unknown.
 	Pace int64
 }
 
 // MeasureOf measures workers; it returns false while no memory of them has been read.
-func MeasureOf(o *workload.Observation, workers []place.Worker) (m Measure, ok bool) {
+func MeasureOf(o *workload.Observation, workers []inside.Worker) (m Measure, ok bool) {
 	var all, there topology.KiB
 	for _, w := range workers {
 		memory, known := memoryOf(o, w.Process.PID)
@@ -141,7 +142,7 @@ func (c Bound) Decide(sc *concern.Scene) (out concern.Desired) {
 // off is the memory of the workers of one node that lies elsewhere.
 type off struct {
 	node    topology.NodeID
-	workers []place.Worker
+	workers []inside.Worker
 	all     topology.KiB
 	away    topology.KiB
 }

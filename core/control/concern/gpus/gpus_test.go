@@ -8,6 +8,7 @@ import (
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/concern/concerntest"
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/inside"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -23,19 +24,19 @@ type host struct {
 	Bound
 	sc  *concern.Scene
 	out concern.Desired
-	all []place.Worker
+	all []inside.Worker
 }
 
-func worker(pid int, node topology.NodeID) place.Worker {
-	return place.Worker{Process: workload.Process{PID: pid, Start: uint64(pid)}, Node: node}
+func worker(pid int, node topology.NodeID) inside.Worker {
+	return inside.Worker{Process: workload.Process{PID: pid, Start: uint64(pid)}, Node: node}
 }
 
 func on(t *testing.T) (*host, *concerntest.Loop) {
-	h := &host{t: t, all: []place.Worker{worker(10, 0), worker(20, 1)}}
+	h := &host{t: t, all: []inside.Worker{worker(10, 0), worker(20, 1)}}
 	sc, loop := concerntest.On(plantest.Draw("0 0-3 16G 10 20\n1 4-7 16G 20 10\n"))
 	h.sc = sc
 	c := New()
-	h.Bound = Bound{Concern: &c, Divide: true, Workers: func(workload.ID) []place.Worker { return h.all }}
+	h.Bound = Bound{Concern: &c, Divide: true, Workers: func(workload.ID) []inside.Worker { return h.all }}
 	o := concerntest.Service("/w", topology.CPUs(0, 4))
 	home := &workload.Placement{Class: workload.Shared, Home: topology.Nodes(0, 1)}
 	concerntest.Add(h.sc, place.Subject{Observation: o}, home)
@@ -118,11 +119,11 @@ func TestWorst(t *testing.T) {
 	concerntest.Expect(t, "two workers", h.scan(), "/w@1 to 1: 350 MiB of 20 30")
 	h.memory(20, 0, 100*mib)
 	concerntest.Expect(t, "as much", h.scan(), "/w@0 to 0: 300 MiB of 10")
-	h.all = []place.Worker{worker(10, 0), worker(20, 1), worker(30, 0)}
+	h.all = []inside.Worker{worker(10, 0), worker(20, 1), worker(30, 0)}
 	h.memory(30, 0, 10*mib)
 	concerntest.Expect(t, "two of the first node", h.scan(), "/w@0 to 0: 310 MiB of 10 30")
 	h.memory(30, 300*mib, 0)
-	h.all = []place.Worker{worker(30, 1), worker(10, 0)}
+	h.all = []inside.Worker{worker(30, 1), worker(10, 0)}
 	concerntest.Expect(t, "another order", h.scan(), "/w@0 to 0: 300 MiB of 10")
 }
 
@@ -223,11 +224,11 @@ func TestRemembers(t *testing.T) {
 // TestMeasure: a process whose memory has not been read counts for nothing.
 func TestMeasure(t *testing.T) {
 	h, _ := on(t)
-	m, ok := MeasureOf(h.w(), []place.Worker{worker(10, 1), worker(30, 0)})
+	m, ok := MeasureOf(h.w(), []inside.Worker{worker(10, 1), worker(30, 0)})
 	if !ok || m.Memory != 0.75 {
 		t.Errorf("%+v", m)
 	}
-	if _, ok := MeasureOf(h.w(), []place.Worker{worker(30, 0)}); ok {
+	if _, ok := MeasureOf(h.w(), []inside.Worker{worker(30, 0)}); ok {
 		t.Error("nothing has been read")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/inside"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -67,7 +68,7 @@ type Bound struct {
 	// Links is the devices that workloads have.
 	Links map[workload.ID][]scene.Link
 	// Workers returns the processes of a workload that each have GPUs of one node; nil knows none.
-	Workers func(workload.ID) []place.Worker
+	Workers func(workload.ID) []inside.Worker
 }
 
 // turn is one decision.
@@ -154,17 +155,17 @@ func DividedOf(j *journal.Journal, id workload.ID) (entries []*plan.Entry, given
 
 // partsOf returns the nodes that the threads of a workload are divided among; fewer than two where
 // they are not.
-func (t *turn) partsOf(o *workload.Observation, divided bool) []place.Part {
+func (t *turn) partsOf(o *workload.Observation, divided bool) []inside.Part {
 	p := place.Of(t.Plan.Placements, o.ID)
 	wide := t.Settings.Divide && p != nil && p.Class != workload.Batch && p.Home.Len() > 1
-	if !wide || t.Batch.Shared.Of(o.ID) != nil || !place.Divisible(o.Threads, divided) {
+	if !wide || t.Batch.Shared.Of(o.ID) != nil || !inside.Divisible(o.Threads, divided) {
 		return nil
 	}
 	hasThreads := o.Kind == workload.InCgroup || o.Kind == workload.InProcess
 	if !hasThreads || o.Caps.MemoryStays || o.HasPolicy() {
 		return nil
 	}
-	return place.Parts(t.Snapshot.Host, p)
+	return inside.Parts(t.Snapshot.Host, p)
 }
 
 // divide gives threads of work that is wider than a node their nodes. Where what it gave no longer
@@ -203,7 +204,7 @@ func setsCPUs(steps []plan.Step, id workload.ID) bool {
 	return slices.ContainsFunc(steps, func(x plan.Step) bool { return x.Workload == id && x.Kind == plan.SetCPUs })
 }
 
-func setsOf(parts []place.Part) string {
+func setsOf(parts []inside.Part) string {
 	var sets []topology.CPUSet
 	for i := range parts {
 		sets = append(sets, parts[i].CPUs)
@@ -248,7 +249,7 @@ func (t *turn) takesBack(o *workload.Observation, given []topology.CPUSet) bool 
 }
 
 // divisions returns a desire for each process that has threads to divide.
-func (t *turn) divisions(o *workload.Observation, parts []place.Part, given []topology.CPUSet) (out []concern.Desire) {
+func (t *turn) divisions(o *workload.Observation, parts []inside.Part, given []topology.CPUSet) (out []concern.Desire) {
 	var whole topology.CPUSet
 	for i := range parts {
 		whole = whole.Union(parts[i].CPUs)
@@ -284,7 +285,7 @@ func (t *turn) divisions(o *workload.Observation, parts []place.Part, given []to
 		}
 		ends[k] = len(threads)
 	}
-	to := place.Divide(parts, threads, given, own)
+	to := inside.Divide(parts, threads, given, own)
 	counts := make([]int, len(parts))
 	for _, k := range to {
 		if k >= 0 {
@@ -331,13 +332,13 @@ type worker struct {
 }
 
 // workersOf returns the processes whose GPUs are on the node of a part.
-func (t *turn) workersOf(o *workload.Observation, parts []place.Part) map[workload.Process]worker {
+func (t *turn) workersOf(o *workload.Observation, parts []inside.Part) map[workload.Process]worker {
 	if t.Workers == nil {
 		return nil
 	}
 	out := map[workload.Process]worker{}
 	for _, w := range t.Workers(o.ID) {
-		k := slices.IndexFunc(parts, func(p place.Part) bool { return p.Node == w.Node })
+		k := slices.IndexFunc(parts, func(p inside.Part) bool { return p.Node == w.Node })
 		if k >= 0 {
 			out[w.Process] = worker{k, strings.Join(w.GPUs, ", ")}
 		}

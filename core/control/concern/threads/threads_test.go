@@ -12,6 +12,7 @@ import (
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/inside"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/share"
@@ -332,11 +333,11 @@ func TestForgets(t *testing.T) {
 // TestWorkers: the threads of a process that has GPUs of one node go there, also a single one.
 func TestWorkers(t *testing.T) {
 	h := on(t)
-	h.Workers = func(id workload.ID) []place.Worker {
+	h.Workers = func(id workload.ID) []inside.Worker {
 		if id != "/w" {
 			return nil
 		}
-		return []place.Worker{
+		return []inside.Worker{
 			{Process: workload.Process{PID: 20, Start: 2}, Node: 1, GPUs: []string{"gpu2", "gpu3"}},
 			{Process: workload.Process{PID: 10, Start: 1}, Node: 7, GPUs: []string{"gpu0"}}, // not in the home
 			{Process: workload.Process{PID: 30, Start: 3}, Node: 0, GPUs: []string{"gpu1"}},

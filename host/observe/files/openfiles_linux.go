@@ -1,4 +1,4 @@
-package observe
+package files
 
 import (
 	"io/fs"
@@ -18,7 +18,7 @@ const mostOpen = 4096
 type openFiles struct {
 	folders map[string]*folder
 	n, most int  // files held
-	turn    bool // changes with each closeUnread
+	turn    bool // changes with each CloseUnread
 }
 
 // folder is what is held of a cgroup's folder.
@@ -37,7 +37,7 @@ func newOpenFiles() openFiles {
 	return h
 }
 
-func (r *rootReader) readOpen(dir string, name cgroupFile, buf []byte) ([]byte, error) {
+func (r *rootReader) ReadOpen(dir string, name CgroupFile, buf []byte) ([]byte, error) {
 	h := &r.openFiles
 	f := h.folder(dir)
 	if fd := f.fds[name]; fd >= 0 {
@@ -70,7 +70,7 @@ func (r *rootReader) readOpen(dir string, name cgroupFile, buf []byte) ([]byte, 
 	return b, nil
 }
 
-func (r *rootReader) closeUnread() { r.openFiles.closeUnread() }
+func (r *rootReader) CloseUnread() { r.openFiles.closeUnread() }
 
 // folder is what is held of dir, marked as read.
 func (h *openFiles) folder(dir string) *folder {
@@ -95,7 +95,7 @@ func (h *openFiles) giveBack() {
 	}
 }
 
-func (h *openFiles) close(f *folder, name cgroupFile) {
+func (h *openFiles) close(f *folder, name CgroupFile) {
 	if f.fds[name] >= 0 {
 		unix.Close(f.fds[name])
 		f.fds[name] = -1

@@ -1,4 +1,4 @@
-package place_test
+package inside_test
 
 import (
 	"slices"
@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/inside"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -19,7 +19,7 @@ func cpusOf(text string) topology.CPUSet {
 	return s
 }
 
-var twoParts = []place.Part{{Node: 0, CPUs: cpusOf("0-3"), Weight: 0.5}, {Node: 2, CPUs: cpusOf("8-11"), Weight: 0.5}}
+var twoParts = []inside.Part{{Node: 0, CPUs: cpusOf("0-3"), Weight: 0.5}, {Node: 2, CPUs: cpusOf("8-11"), Weight: 0.5}}
 
 func TestDivide(t *testing.T) {
 	faults := func(on0, on2 uint64) []workload.NodeFaults {
@@ -57,7 +57,7 @@ func TestDivide(t *testing.T) {
 			threads: []workload.Thread{thread(1, "0-3", 2), thread(2, "0-3", 2), thread(3, "8-11", 1.8), thread(4, "8-11", 1.8)}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := place.Divide(twoParts, tt.threads, tt.given, nil); !slices.Equal(got, tt.want) {
+			if got := inside.Divide(twoParts, tt.threads, tt.given, nil); !slices.Equal(got, tt.want) {
 				t.Fatalf("got %v, want %v", got, tt.want)
 			}
 		})
@@ -68,12 +68,12 @@ func TestDivide(t *testing.T) {
 // nobody's own CPUs are touched; no part has much more than its share.
 func TestDivideProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		parts := []place.Part{}
+		parts := []inside.Part{}
 		var whole topology.CPUSet
 		n := rapid.IntRange(2, 4).Draw(t, "parts")
 		for k := range n {
 			cpus := topology.CPUs(topology.CPUID(4*k), topology.CPUID(4*k+1), topology.CPUID(4*k+2), topology.CPUID(4*k+3))
-			parts, whole = append(parts, place.Part{Node: topology.NodeID(k), CPUs: cpus, Weight: 1 / float64(n)}), whole.Union(cpus)
+			parts, whole = append(parts, inside.Part{Node: topology.NodeID(k), CPUs: cpus, Weight: 1 / float64(n)}), whole.Union(cpus)
 		}
 		var given []topology.CPUSet
 		for k := range parts {
@@ -91,8 +91,8 @@ func TestDivideProperties(t *testing.T) {
 			}
 			threads = append(threads, x)
 		}
-		to := place.Divide(parts, threads, nil, nil)
-		if again := place.Divide(parts, threads, nil, nil); !slices.Equal(again, to) {
+		to := inside.Divide(parts, threads, nil, nil)
+		if again := inside.Divide(parts, threads, nil, nil); !slices.Equal(again, to) {
 			t.Fatalf("%v, then %v", to, again)
 		}
 		load, all := make([]float64, n), 0.0
@@ -114,7 +114,7 @@ func TestDivideProperties(t *testing.T) {
 			}
 		}
 		changed := 0
-		for i, k := range place.Divide(parts, threads, given, nil) {
+		for i, k := range inside.Divide(parts, threads, given, nil) {
 			if k != to[i] {
 				changed++
 			}
@@ -132,11 +132,11 @@ func TestDivisibleProperties(t *testing.T) {
 		const most = workload.MostPerThread
 		divided, last := false, 0
 		for _, n := range rapid.SliceOfN(rapid.IntRange(most/2, most*3/2), 1, 100).Draw(t, "threads") {
-			now := place.Divisible(n, divided)
+			now := inside.Divisible(n, divided)
 			if now && n > most || !now && n <= most/2 {
 				t.Fatalf("%d threads are divided: %v", n, now)
 			}
-			if again := place.Divisible(n, now); again != now {
+			if again := inside.Divisible(n, now); again != now {
 				t.Fatalf("%d threads are divided: %v, and at the next look: %v", n, now, again)
 			}
 			if now == divided {

@@ -1,4 +1,4 @@
-package observe
+package files
 
 import (
 	"fmt"
@@ -23,13 +23,13 @@ func openFilesRig(t *testing.T) (dir string, r *rootReader, look func(groups ...
 		t.Helper()
 		got := map[string]string{}
 		for _, g := range groups {
-			for _, name := range []cgroupFile{cgroupProcs, cpuStat} {
-				if b, err := r.readOpen(g, name, make([]byte, 8)); err == nil {
+			for _, name := range []CgroupFile{CgroupProcs, CPUStat} {
+				if b, err := r.ReadOpen(g, name, make([]byte, 8)); err == nil {
 					got[g] += string(b)
 				}
 			}
 		}
-		r.closeUnread()
+		r.CloseUnread()
 		open := 0
 		for _, f := range r.openFiles.folders {
 			for _, fd := range f.fds {
@@ -112,7 +112,7 @@ func TestHeldFails(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "a")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.readOpen("a", cpuStat, nil); !gone(err) {
+	if _, err := r.ReadOpen("a", CPUStat, nil); !Gone(err) {
 		t.Errorf("error %v", err)
 	}
 	if got := look("a", "b"); got["a"] != "" || r.openFiles.n != 2 {
@@ -149,9 +149,9 @@ func TestHeldEverySystemCallFails(t *testing.T) {
 		var text []byte
 		var err error
 		watched(func() {
-			text, err = r.readOpen("a", cpuStat, make([]byte, 8))
-			r.closeUnread()
-			_, _ = r.readOpen("c", cpuStat, make([]byte, 8))
+			text, err = r.ReadOpen("a", CPUStat, make([]byte, 8))
+			r.CloseUnread()
+			_, _ = r.ReadOpen("c", CPUStat, make([]byte, 8))
 		})
 		if err == nil && string(text) != "usage_usec 1\n" {
 			t.Errorf("read %q", text)

@@ -1,4 +1,4 @@
-package place
+package inside
 
 import (
 	"cmp"
@@ -87,7 +87,10 @@ func Divisible(threads int, divided bool) bool {
 // of the part of each thread, -1 for one that has none; nil for all. A thread that is
 // left alone has none.
 func Divide(parts []Part, threads []workload.Thread, given []topology.CPUSet, own []int) []int {
-	d := division{parts: parts, to: make([]int, len(threads)), load: make([]float64, len(parts)), use: make([]float64, len(parts))}
+	d := division{
+		parts: parts, to: make([]int, len(threads)),
+		load: make([]float64, len(parts)), use: make([]float64, len(parts)),
+	}
 	var whole topology.CPUSet
 	for i := range parts {
 		whole = whole.Union(parts[i].CPUs)

@@ -1,4 +1,4 @@
-package observe
+package files
 
 import (
 	"encoding/binary"
@@ -28,7 +28,7 @@ type root struct {
 	dir string
 }
 
-func (r root) reader() files {
+func (r root) reader() Reader {
 	return &rootReader{
 		prefix:    strings.TrimSuffix(r.dir, "/") + "/",
 		live:      r.dir == "/",
@@ -117,7 +117,7 @@ func (r *rootReader) stat(name string, st *unix.Stat_t) error {
 	return unix.Fstatat(at, rest, st, 0)
 }
 
-func (r *rootReader) link(name string) (string, error) {
+func (r *rootReader) Link(name string) (string, error) {
 	var buf [unix.PathMax]byte
 	n, err := unix.Readlink(r.prefix+name, buf[:])
 	if err != nil {
@@ -126,11 +126,11 @@ func (r *rootReader) link(name string) (string, error) {
 	return string(buf[:n]), nil
 }
 
-func (r *rootReader) read(name string, buf []byte) ([]byte, error) {
+func (r *rootReader) Read(name string, buf []byte) ([]byte, error) {
 	return r.readOpened(name, buf, false)
 }
 
-func (r *rootReader) record(name string, buf []byte) ([]byte, error) {
+func (r *rootReader) Record(name string, buf []byte) ([]byte, error) {
 	return r.readOpened(name, buf, true)
 }
 
@@ -177,7 +177,7 @@ func readAll(fd int, buf []byte, record bool) ([]byte, error) {
 	}
 }
 
-func (r *rootReader) numbers(dir string, out []int) ([]int, error) {
+func (r *rootReader) Numbers(dir string, out []int) ([]int, error) {
 	err := r.entries(dir, func(name []byte, _ byte) {
 		n := 0
 		for _, c := range name {
@@ -193,7 +193,7 @@ func (r *rootReader) numbers(dir string, out []int) ([]int, error) {
 	return out, err
 }
 
-func (r *rootReader) subdirs(dir string, out []string) (names []string, inode uint64, err error) {
+func (r *rootReader) Subdirs(dir string, out []string) (names []string, inode uint64, err error) {
 	// A directory's link count is 2 plus its subdirectories on every file system
 	// that counts them (kernfs does, fs/kernfs/inode.c; the others say 1): listing
 	// the sixty files of each leaf cgroup is not needed.
@@ -252,10 +252,10 @@ func (r *rootReader) entries(dir string, each func(name []byte, kind byte)) erro
 	}
 }
 
-// clock asks for the process's CPU clock: clock_getcpuclockid(3) makes the clock's number of
+// Clock asks for the process's CPU clock: clock_getcpuclockid(3) makes the clock's number of
 // the PID, and the kernel adds up the threads (kernel/time/posix-cpu-timers.c). It costs
 // a thirtieth of reading /proc/PID/stat.
-func (r *rootReader) clock(pid int) (time.Duration, error) {
+func (r *rootReader) Clock(pid int) (time.Duration, error) {
 	if !r.live {
 		return 0, errors.ErrUnsupported
 	}
@@ -268,12 +268,13 @@ func (r *rootReader) clock(pid int) (time.Duration, error) {
 	return time.Duration(t.Nano()), nil
 }
 
-func (r *rootReader) affinity(tid int) (topology.CPUSet, error) {
+func (r *rootReader) Affinity(tid int) (topology.CPUSet, error) {
 	if !r.live {
 		return topology.CPUSet{}, errors.ErrUnsupported
 	}
 	// Raw, because unix.CPUSet ends at CPU 1,023.
-	n, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), uintptr(len(r.mask)), uintptr(unsafe.Pointer(&r.mask)))
+	n, _, errno := unix.RawSyscall(
+		unix.SYS_SCHED_GETAFFINITY, uintptr(tid), uintptr(len(r.mask)), uintptr(unsafe.Pointer(&r.mask)))
 	if errno != 0 {
 		return topology.CPUSet{}, os.NewSyscallError("sched_getaffinity", errno)
 	}
