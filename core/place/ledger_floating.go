@@ -211,7 +211,8 @@ func (l *Ledger) others(old, p *plan.Placement) []plan.Placement {
 		}
 		after := will.placement(l, h)
 		changes := !after.CPUs.Equal(before[k].CPUs) || !after.Home.Equal(before[k].Home)
-		if changes || takes && h.CPUs.Intersects(taken) { // what it was told may be older than a hold
+		stale := takes && h.CPUs.Intersects(taken) // it was told its CPUs before a hold
+		if changes || stale {
 			out = append(out, after)
 		}
 		k++
