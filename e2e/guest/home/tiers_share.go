@@ -29,7 +29,8 @@ const (
 
 // tiersShare: an important service and batch jobs that come and go want more DRAM than there is. The service walks
 // evenly over all its memory. It prints the share of that memory in DRAM with the kernel alone, and wants 95 % with
-// each protection. With memory.low the kernel's older LRU is in use meanwhile. Undo after kill -9 restores every setting.
+// each protection. With memory.low the kernel's older LRU is in use meanwhile. Undo after kill -9 restores every
+// setting.
 func tiersShare(t *lab.T) {
 	t.Write(demotionFile, "true")
 	t.Defer(func() { lab.WriteText(demotionFile, "false") })
