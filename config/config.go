@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"net/netip"
@@ -283,39 +282,6 @@ func (b *Balance) validate() error {
 	return nil
 }
 
-// Tiers divides fast memory by importance and use.
-type Tiers struct {
-	// Mode: report, because protection of important work takes memory from other work.
-	Mode control.TierMode `yaml:"mode"` // off, report or place
-	// Protect: low, because memory.min leaves the kernel no way out: where only protected memory is left, it kills
-	// work.
-	Protect control.Protection `yaml:"protect"` // low or min
-	// Most is how much of the memory of a node may be protected, 1 to 95 percent. Half: other work must run, too.
-	Most float64 `yaml:"most"`
-	// Weights: keep, because the weights are the whole host's and other programs may rely on them.
-	Weights Weights `yaml:"weights"` // keep or set
-}
-
-// Weights is the use of the kernel's weights of weighted interleave.
-type Weights string
-
-// Uses of the weights.
-const (
-	KeepWeights Weights = "keep"
-	SetWeights  Weights = "set" // in proportion to the bandwidth of the nodes
-)
-
-func (t *Tiers) validate() error {
-	if !(t.Most >= 1 && t.Most <= 95) {
-		return fmt.Errorf("tiers.most: %v; want 1 to 95 percent", t.Most)
-	}
-	return cmp.Or(
-		oneOf("tiers.mode", t.Mode, control.TiersOff, control.TiersReport, control.TiersPlace),
-		oneOf("tiers.weights", t.Weights, KeepWeights, SetWeights),
-		oneOf("tiers.protect", t.Protect, control.ProtectLow, control.ProtectMin),
-	)
-}
-
 // Record says how much of what happened and followed is kept (homenode replay).
 type Record struct {
 	MaxSize Size `yaml:"max_size"` // of all files together, at least 1MiB; 0 keeps none
@@ -359,7 +325,7 @@ func (c *Config) Settings() control.Settings {
 	s.Balance.Cooldown = b.Cooldown
 	s.Divide, s.Sample = c.Threads.Divide, c.Threads.Sample
 	s.NeverSwap = !c.DedicatedSwap
-	s.Tiers = control.TierSettings{Mode: c.Tiers.Mode, Protect: c.Tiers.Protect, Most: c.Tiers.Most / 100}
+	s.Tiers = c.Tiers.settings()
 	s.Weights = c.Tiers.Weights == SetWeights
 	if c.Near.Learn {
 		s.Surveys = append(s.Surveys, control.Links)
@@ -485,7 +451,7 @@ func New() Config {
 	c.IRQQueues = irq.KeepQueues
 	c.Caches = plan.CachesReport
 	c.DedicatedSwap = true
-	c.Tiers = Tiers{Mode: control.TiersReport, Protect: control.ProtectLow, Most: 50, Weights: KeepWeights}
+	c.Tiers = defaultTiers()
 	c.Recognise = control.RecogniseSuggest
 	c.Near.Learn, c.Near.Follow = true, true
 	c.Libvirt.Manage = MarkedGuests // what somebody else defined is theirs until they say otherwise

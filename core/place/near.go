@@ -32,6 +32,13 @@ const (
 	// memory is weighed there against what is gained.
 	learnedMost = 0.3
 
+	// givenWeight is the weight of all GPUs together that a runtime gives to work: that work feeds them, so that to
+	// be one step away from them is like being one step away from its memory. givenCeiling bounds their
+	// pull: above a shared core, whatever the importance of the work (overCore, Reserve), for others leave
+	// a core and a GPU stays where it is; below a CPU that the work would wait for (overCPU).
+	givenWeight  = 1 / nearWeight
+	givenCeiling = 0.7
+
 	// servesCeiling bounds what pulls a helper to those that it works for. All that it does is
 	// done for them, so its memory goes along (more than moveWeight), but it crowds no
 	// node (less than overCore).
@@ -88,10 +95,9 @@ func Learned(o *workload.Observation, l *workload.Link, rate float64) (workload.
 	return n, n.Weight > 0 && (n.Device != "" || !n.Nodes.Empty())
 }
 
-// Given is how near a workload should be to a GPU that its runtime gives it: as near as to one that
-// it was found to use, which nothing counts either.
-func Given(device string) workload.Near {
-	return workload.Near{Device: device, Learned: true, Weight: uncountedWeight}
+// Given is how near a workload should be to one of so many GPUs that its runtime gives it.
+func Given(device string, of int) workload.Near {
+	return workload.Near{Device: device, Learned: true, Given: true, Weight: givenWeight / float64(of)}
 }
 
 // firstCeiling bounds the pull of what was learned on each of so many vCPUs when a home is
@@ -108,6 +114,7 @@ func (l *Ledger) pull(near []workload.Near, ceiling float64) (pull []float64, ab
 	n := len(l.nodes)
 	named := make([]float64, n)
 	learned := make([]float64, n)
+	given := make([]float64, n)
 	served := make([]float64, n)
 	found := false
 	for _, x := range near {
@@ -122,6 +129,8 @@ func (l *Ledger) pull(near []workload.Near, ceiling float64) (pull []float64, ab
 		switch {
 		case x.Serves:
 			into = served
+		case x.Given:
+			into = given
 		case x.Learned:
 			into = learned
 		}
@@ -140,7 +149,8 @@ func (l *Ledger) pull(near []workload.Near, ceiling float64) (pull []float64, ab
 		return nil, absent
 	}
 	for i := range named {
-		named[i] = min(named[i], nearCeiling) + min(learned[i], ceiling) + min(served[i], servesCeiling)
+		named[i] = min(named[i], nearCeiling) + min(given[i], givenCeiling) + min(learned[i], ceiling) +
+			min(served[i], servesCeiling)
 	}
 	return named, absent
 }

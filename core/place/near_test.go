@@ -116,6 +116,47 @@ func TestLearnedChoosesAmongEquals(t *testing.T) {
 	}
 }
 
+// Of seven threads on two nodes of four cores, four are of one pod with GPUs on both nodes, which is at
+// home on the first until its processes open theirs. A pod that is given a GPU of the first node begins
+// there, whatever it matters: it shares cores for a while, and is near its GPU for good. It waits for no CPU there.
+func TestGivenGPUOutweighsSharedCores(t *testing.T) {
+	for _, tt := range []struct {
+		name       string
+		train      int
+		importance int
+		distance   int
+		near       []workload.Near
+		home       topology.NodeID
+	}{
+		{"given", 4, 50, 21, []workload.Near{Given("gpu1", 1)}, 0},
+		{"given to what matters most", 4, 100, 21, []workload.Near{Given("gpu1", 1)}, 0},
+		{"a near node", 4, 50, 16, []workload.Near{Given("gpu1", 1)}, 0},
+		{"two of the same node", 4, 50, 21, []workload.Near{Given("gpu0", 2), Given("gpu1", 2)}, 0},
+		{"found in use", 4, 50, 21, []workload.Near{{Device: "gpu1", Learned: true, Weight: uncountedWeight}}, 1},
+		{"no CPU is left", 7, 50, 21, []workload.Near{Given("gpu1", 1)}, 1},
+	} {
+		st := nearHost(t, "package:2 node:1(memory=16GiB) core:4 pu:2")
+		for i := range 4 {
+			st.Host.Devices = append(st.Host.Devices, topology.Device{
+				Kind: topology.GPU, PCI: fmt.Sprintf("0000:0%d:00.0", i+2), GPU: fmt.Sprintf("gpu%d", i), Node: topology.NodeID(i / 2)})
+		}
+		st.Host.Distances = topology.Matrix{{10, tt.distance}, {tt.distance, 10}}
+		at := func(id workload.ID, cpus int, node topology.NodeID) {
+			p := Place(st, Request{Spec: workload.Spec{ID: id, Class: workload.Shared, Importance: 50, CPUs: cpus, Nodes: topology.Nodes(node)}})
+			st.Placements = append(st.Placements, p.Placement)
+		}
+		at("gpu0", 1, 1)
+		at("gpu1", 1, 1)
+		at("gpu2", 1, 1)
+		at("gpu3", 1, 0)
+		at("train", tt.train, 0)
+		spec := workload.Spec{ID: "w", Class: workload.Shared, Importance: tt.importance, CPUs: 1, Memory: 1 << 17, Near: tt.near}
+		if r := Place(st, Request{Spec: spec}); !r.Placed() || !r.Placement.Home.Equal(topology.Nodes(tt.home)) {
+			t.Errorf("%s: home %v, want %d: %v", tt.name, r.Placement.Home, tt.home, r.Decision.Candidates)
+		}
+	}
+}
+
 // Broadcom's KB 439993: all guests talk to poll threads on one node. However many they
 // are, none is put where a core would be shared while another node has cores free.
 func TestGuestsDoNotPileUpAtAPollThread(t *testing.T) {

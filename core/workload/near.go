@@ -32,6 +32,9 @@ type Near struct {
 	// Nodes says where it is when it is neither a device of the host nor placed.
 	Learned bool             `json:",omitzero"`
 	Nodes   topology.NodeSet `json:",omitzero"`
+	// Given: its runtime gives it the device, so that it is certain to use it. It is Learned, too, and has a ceiling of
+	// its own.
+	Given bool `json:",omitzero"`
 	// Serves: it works for that workload and follows it (core/place, Follow).
 	Serves bool `json:",omitzero"`
 }

@@ -1,6 +1,7 @@
 package nri
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -114,7 +115,7 @@ func nearGPUs(near []workload.Near, containers []*container) []workload.Near {
 			return near
 		}
 		for _, name := range given {
-			near = append(near, place.Given(name))
+			near = append(near, place.Given(name, len(given)))
 		}
 		return near
 	}
@@ -122,6 +123,7 @@ func nearGPUs(near []workload.Near, containers []*container) []workload.Near {
 	for _, name := range given {
 		n := near[auto]
 		n.Device = name
+		n.Weight = cmp.Or(n.Weight, max(1, place.Given(name, len(given)).Weight))
 		n.Required = n.Required && len(given) == 1
 		out = append(out, n)
 	}
