@@ -205,7 +205,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.next(control.Input{Started: &control.Started{Version: d.o.Version, Period: d.o.Period}})
 	d.scan()
-	due, pulse := d.o.Clock.After(d.o.Period), d.o.Clock.After(time.Second)
+	pause := d.pause()
+	due, pulse := d.o.Clock.After(pause), d.o.Clock.After(time.Second)
 	for ctx.Err() == nil && d.failed == nil {
 		woken := wake
 		if d.scanning { // may have looked there already: it is waited for
@@ -227,11 +228,16 @@ func (d *Daemon) Run(ctx context.Context) error {
 			d.noteNow(note)
 		case <-due:
 			d.scan()
-			due = d.o.Clock.After(d.o.Period)
+			pause = d.pause()
+			due = d.o.Clock.After(pause)
 		case <-woken:
 			d.scan()
 		case <-pulse: // so that Alive is called
 			pulse = d.o.Clock.After(time.Second)
+		}
+		if now := d.pause(); now < pause/2 {
+			pause = now
+			due = d.o.Clock.After(pause)
 		}
 		if d.o.Alive != nil {
 			d.o.Alive()

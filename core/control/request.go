@@ -159,6 +159,9 @@ func (s *State) placed(id uint64, r homes.Result) {
 		s.event(plan.Event{Kind: plan.EventPlan, Workload: e.Workload}, e.Code, e.Values...)
 	}
 	s.keep(r.Save)
+	if r.Placed != nil && r.Placed.Ledger {
+		s.widen(s.Placements())
+	}
 	s.reply(Reply{ID: id, Place: r.Placed, Failed: view.FailureOf(r.Refused)})
 }
 

@@ -95,17 +95,7 @@ func (s *State) decide() {
 		out.Plan.Steps = s.SharedSteps() // a reader keeps them
 		out.Plan.Placements, out.Plan.Report = s.Plan.Placements, s.Plan.Report
 	}
-	s.wide = nil
-	for i := range s.Plan.Placements {
-		if p := &s.Plan.Placements[i]; p.Home.Len() > 1 && s.Settings.ReadsThreads() {
-			if s.wide == nil {
-				s.wide = map[workload.ID]bool{}
-			}
-			for _, part := range s.Observed(p.Workload) {
-				s.wide[part] = true
-			}
-		}
-	}
+	s.widen(s.Plan.Placements)
 	asked := s.HasLedger() // there have been requests: the next is not to wait for a ledger
 	s.DropLedger()
 	s.out.Plan, s.out.Balance = &out.Plan, &out.Report
@@ -133,6 +123,13 @@ func (s *State) decide() {
 	s.Dispatch()
 	s.differ().Verify() // what is restored does not wait for an answer
 	s.Prune(of)
+}
+
+// widen takes up which workloads have a home of several nodes.
+func (s *State) widen(all []workload.Placement) {
+	if s.Settings.ReadsThreads() {
+		s.wide.Follow(all, s.Observed, s.At)
+	}
 }
 
 // begun writes into the journal what homenode had set of a workload before it began, and

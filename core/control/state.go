@@ -45,7 +45,7 @@ type State struct {
 	// What is under way.
 	Waiting []*Request `json:",omitempty"` // for the first scan
 
-	wide map[workload.ID]bool // see View.Wide
+	wide homes.Wide
 
 	decided func(balance.Input, balance.History) // told what a scan is decided on; nil tells nobody
 	engine  func(balance.Input, balance.History) (balance.Outcome, balance.History)

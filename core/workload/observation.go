@@ -178,7 +178,9 @@ type Thread struct {
 	Process int             // process ID
 	TID     int             // thread ID
 	CPUs    topology.CPUSet // CPUs it may use now
-	Use     float64         // CPUs kept busy since it was looked at before, 0 to 1; 0 on the first look
+	// Use is the CPUs that it kept busy since it was looked at before, 0 to 1; on the first look since it began.
+	Use float64
+	On  topology.NodeSet `json:",omitzero"` // node of the CPU that it ran on last; empty when unknown
 	// Faults is the hinting faults that the kernel's NUMA balancing has sampled of its accesses,
 	// by node of the memory, the older the less: what it uses lies there. Rising by node;
 	// empty where nothing was sampled.
@@ -270,7 +272,7 @@ func same[T comparable](a, b []T) bool {
 func sameThreads(a, b []Thread) bool {
 	return len(a) == len(b) && (a == nil) == (b == nil) && (len(a) == 0 || &a[0] == &b[0] || slices.EqualFunc(a, b, func(t, u Thread) bool {
 		return t.Process == u.Process && t.TID == u.TID && t.Use == u.Use && t.Scans == u.Scans &&
-			t.CPUs.Equal(u.CPUs) && same(t.Faults, u.Faults)
+			t.CPUs.Equal(u.CPUs) && t.On.Equal(u.On) && same(t.Faults, u.Faults)
 	}))
 }
 

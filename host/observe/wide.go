@@ -12,15 +12,23 @@ import (
 const (
 	// wideEvery is how often: what a thread uses, and where its memory is, changes slowly.
 	wideEvery = 10 * time.Second
-	// wideFirst is after the first look at them, which tells nothing of what they use.
+	// wideFirst is in their first seconds, and where their number has changed.
 	wideFirst = 2 * time.Second
+	// wideYoung is how long after the first look new threads are read in each look: work starts its threads in
+	// its first seconds, and each fills its memory at once.
+	wideYoung = 10 * time.Second
+	// wideWindow is long enough to measure what a thread uses; until then it counts since the thread began.
+	wideWindow = time.Second
 )
 
 // wide is what is known of the threads of a workload whose home has several nodes.
 type wide struct {
-	at      time.Time
+	first   time.Time      // look at them
+	at      time.Time      // of the newest one
 	ticks   map[int]uint64 // by thread, then
+	counted int            // threads, then
 	stale   bool           // it was changed since
+	guessed bool           // looked at before it had a home
 	threads []workload.Thread
 }
 
@@ -29,18 +37,18 @@ type wide struct {
 func (o *Observer) readWide(reported []*work) {
 	var due *work
 	for _, w := range reported {
-		if !o.with.Wide[w.id] {
-			w.wide = wide{}
+		n := threadsOf(w)
+		switch isWide := o.with.Wide[w.id]; {
+		case !isWide && (w.wide.guessed || !o.seemsWide(n)):
+			w.wide = wide{guessed: true}
 			continue
-		}
-		every := wideEvery
-		if w.wide.threads == nil {
-			every = wideFirst
+		case !isWide:
+			w.wide.guessed = true
 		}
 		switch {
 		case w.wide.stale && w.wide.threads != nil:
 			o.readSets(w)
-		case o.now.Sub(w.wide.at) >= every && (due == nil || w.wide.at.Before(due.wide.at)):
+		case o.wideDue(w, n) && (due == nil || w.wide.at.Before(due.wide.at)):
 			due = w
 		}
 	}
@@ -49,14 +57,47 @@ func (o *Observer) readWide(reported []*work) {
 	}
 }
 
-func (o *Observer) readWideOf(w *work) {
-	before, elapsed := w.wide.ticks, o.now.Sub(w.wide.at)
-	w.wide = wide{at: o.now, ticks: map[int]uint64{}}
-	n := 0
+// seemsWide reports whether work that has no home yet has more threads than its smallest node has CPUs. Its home may
+// have several nodes, and then it matters where its threads were as it got it. Nothing is guessed in the first look:
+// what it finds has been running.
+func (o *Observer) seemsWide(threads int) bool {
+	fewest := 0
+	for i := range o.host.Nodes {
+		if n := o.host.Nodes[i].CPUs.Len(); n > 0 && (fewest == 0 || n < fewest) {
+			fewest = n
+		}
+	}
+	return o.look > 1 && len(o.host.Nodes) > 1 && threads > fewest
+}
+
+// wideDue reports whether the threads of a workload, which are n now, are to be read.
+func (o *Observer) wideDue(w *work, n int) bool {
+	every := wideEvery
+	young := o.now.Sub(w.wide.first) < wideYoung
+	grown := n != w.wide.counted
+	switch {
+	case young && grown:
+		return true
+	case young, grown:
+		every = wideFirst
+	}
+	return o.now.Sub(w.wide.at) >= every
+}
+
+func threadsOf(w *work) (n int) {
 	for _, p := range w.procs {
 		n += max(1, p.threads)
 	}
-	if n > workload.MostPerThread {
+	return n
+}
+
+func (o *Observer) readWideOf(w *work) {
+	was, elapsed := w.wide, o.now.Sub(w.wide.at)
+	w.wide = wide{first: was.first, at: o.now, ticks: map[int]uint64{}, counted: threadsOf(w), guessed: was.guessed}
+	if w.wide.first.IsZero() {
+		w.wide.first = o.now
+	}
+	if w.wide.counted > workload.MostPerThread {
 		return
 	}
 	hinting := o.hinting.on && !o.hinting.at.IsZero()
@@ -68,16 +109,18 @@ func (o *Observer) readWideOf(w *work) {
 		}
 		slices.Sort(tids)
 		for _, tid := range tids {
-			t, ticks, ok := o.readThread(p, tid, hinting)
+			t, s, ok := o.readThread(p, tid, hinting)
 			if !ok {
 				continue
 			}
-			w.wide.ticks[tid] = ticks
-			if before == nil {
-				continue
+			w.wide.ticks[tid] = s.Ticks
+			ticks, over := s.Ticks, o.age(s.Start)
+			before, known := was.ticks[tid]
+			if known && elapsed >= wideWindow && s.Ticks >= before {
+				ticks, over = s.Ticks-before, elapsed
 			}
-			if was := before[tid]; ticks >= was { // one that was not there has done all of it since
-				t.Use = min(1, float64(ticksDuration(ticks-was))/float64(max(elapsed, shortWindow)))
+			if over > 0 {
+				t.Use = min(1, float64(ticksDuration(ticks))/float64(max(over, shortWindow)))
 			}
 			w.wide.threads = append(w.wide.threads, t)
 		}
@@ -97,22 +140,24 @@ func (o *Observer) readSets(w *work) {
 	w.wide.threads = threads
 }
 
-// readThread reads one thread; it is not ok when it has ended.
-func (o *Observer) readThread(p *process, tid int, hinting bool) (t workload.Thread, ticks uint64, ok bool) {
+// readThread reads one thread; it is not ok when it has ended. The name in its stat is not kept.
+func (o *Observer) readThread(p *process, tid int, hinting bool) (t workload.Thread, s proc.Stat, ok bool) {
 	b, err := o.files.Record(proc.TaskFile(p.pid, tid, "stat"), o.buf)
 	if err != nil {
-		return t, 0, false
+		return t, s, false
 	}
-	s, err := proc.ParseStat(b)
-	if err != nil {
-		return t, 0, false
+	if s, err = proc.ParseStat(b); err != nil {
+		return t, s, false
 	}
 	t = workload.Thread{Process: p.pid, TID: tid}
+	if s.CPU < len(o.nodeOf) && o.nodeOf[s.CPU] >= 0 {
+		t.On = topology.Nodes(topology.NodeID(o.nodeOf[s.CPU]))
+	}
 	if t.CPUs = o.threadCPUs(p.pid, tid); t.CPUs.Empty() {
-		return t, 0, false
+		return t, s, false
 	}
 	if !hinting || p.hintsStale {
-		return t, s.Ticks, true
+		return t, s, true
 	}
 	if b, err := o.files.Read(proc.TaskFile(p.pid, tid, "sched"), o.buf); err == nil {
 		s := parseSched(b)
@@ -123,7 +168,7 @@ func (o *Observer) readThread(p *process, tid int, hinting bool) (t workload.Thr
 			}
 		}
 	}
-	return t, s.Ticks, true
+	return t, s, true
 }
 
 // threadCPUs is the CPUs that a thread may use and that run; none when it has ended.

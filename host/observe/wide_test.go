@@ -18,12 +18,15 @@ func TestWide(t *testing.T) {
 	r := newRig(t, m, Options{})
 	r.with.Wide = map[workload.ID]bool{"pid:100": true}
 	m.more = map[string]string{"proc/sys/kernel/numa_balancing": "1\n", "proc/100/task/101/sched": schedFile(20, 0, 300, 100)}
-	if o := find(t, r.look(), "pid:100"); o.PerThread != nil {
-		t.Errorf("before anything is known of what they use: %+v", o.PerThread)
+	if o := find(t, r.look(), "pid:100"); len(o.PerThread) != 3 || o.PerThread[0].Use != 0 {
+		t.Errorf("at first: %+v", o.PerThread)
 	}
 	p.threads[1].ticks += 150
 	s := r.after(3 * time.Second)
 	o := find(t, s, "pid:100")
+	if on := o.PerThread[1].On; !on.Equal(topology.Nodes(0)) {
+		t.Errorf("it ran on nodes %s", on)
+	}
 	if len(o.PerThread) != 3 || o.PerThread[1].TID != 101 || o.PerThread[1].Process != 100 || o.PerThread[1].CPUs.String() != "0-7" ||
 		o.PerThread[1].Use < 0.45 || o.PerThread[1].Use > 0.55 || o.PerThread[0].Use != 0 {
 		t.Fatalf("threads %+v", o.PerThread)
@@ -56,6 +59,71 @@ func TestWide(t *testing.T) {
 	r.after(wideEvery)
 	if o = find(t, r.after(wideEvery), "pid:100"); o.PerThread != nil {
 		t.Errorf("%d threads are looked at", len(o.PerThread))
+	}
+}
+
+// TestYoungWide: in the first seconds of wide work new threads are read in each look, later not; what a thread uses
+// counts since it began while that is all that is known.
+func TestYoungWide(t *testing.T) {
+	m := newFake()
+	p := m.proc(100, 1, "a", "/", 100*mib)
+	thread := fakeThread{cpus: "0-7", ticks: 15, cpu: 5}
+	p.threads = []fakeThread{{cpus: "0-7"}, thread}
+	p.start = 99_970 // 0.3 s ago
+	r := newRig(t, m, Options{})
+	r.with.Wide = map[workload.ID]bool{"pid:100": true}
+	threads := func(after time.Duration) []workload.Thread { return find(t, r.after(after), "pid:100").PerThread }
+	got := threads(0)
+	if len(got) != 2 || got[1].Use != 0.5 || !got[1].On.Equal(topology.Nodes(1)) {
+		t.Fatalf("%+v", got)
+	}
+	more := func() { p.threads = append(p.threads, thread) }
+	more()
+	got = threads(200 * time.Millisecond)
+	if len(got) != 3 || got[2].Use < 0.29 || got[2].Use > 0.31 { // half a second old
+		t.Errorf("one more: %+v", got)
+	}
+	p.threads[1].ticks += 100
+	if got = threads(100 * time.Millisecond); got[1].Use > 0.31 {
+		t.Errorf("read again though nothing has changed: %+v", got)
+	}
+	if got = threads(5 * time.Second); got[1].Use < 0.18 || got[1].Use > 0.2 {
+		t.Errorf("in five seconds a CPU second: %+v", got)
+	}
+	threads(10 * time.Second)
+	more()
+	if got = threads(time.Second); len(got) != 3 {
+		t.Errorf("a new thread is read at once though the work is no longer young: %+v", got)
+	}
+	if got = threads(wideFirst); len(got) != 4 {
+		t.Errorf("a new thread is not read: %+v", got)
+	}
+}
+
+// TestSeemsWide: work that begins with more threads than a node has CPUs is read once before it has a home.
+func TestSeemsWide(t *testing.T) {
+	m := newFake()
+	m.proc(1000, 1, "before", "/", 100*mib).threads = make([]fakeThread, 9)
+	r := newRig(t, m, Options{})
+	if o := find(t, r.look(), "pid:1000"); o.PerThread != nil {
+		t.Errorf("it ran before homenode: %+v", o.PerThread)
+	}
+	for pid, threads := range map[int]int{2000: 4, 3000: 5} {
+		p := m.proc(pid, 1, "began", "/", 100*mib)
+		p.threads = make([]fakeThread, threads)
+		for i := range p.threads {
+			p.threads[i].cpus = "0-7"
+		}
+	}
+	for _, want := range []map[workload.ID]int{
+		{"pid:1000": 0, "pid:2000": 0, "pid:3000": 5}, {"pid:1000": 0, "pid:2000": 0, "pid:3000": 0},
+	} {
+		s := r.after(2 * time.Second)
+		for id, n := range want {
+			if o := find(t, s, id); len(o.PerThread) != n {
+				t.Errorf("%s: %d threads are read, want %d", id, len(o.PerThread), n)
+			}
+		}
 	}
 }
 

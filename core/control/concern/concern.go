@@ -57,6 +57,8 @@ type Desired struct {
 	Settings []Desire
 	// Leave has workloads whose settings stay for now, such as those that no scan has seen.
 	Leave map[workload.ID]bool
+	// Stay has workloads whose memory does not move before the next scan: another step is to come first.
+	Stay map[workload.ID]bool
 	// Caches is the last-level caches that shared work is kept in from now on. It becomes part of its home.
 	Caches map[workload.ID]Kept
 	// Why has a sentence for the decision on a workload, after those of its home.

@@ -71,6 +71,13 @@ func (df *Differ) Reconcile() {
 		d := c.Decide(sc)
 		desired[i] = wantedOf(&d)
 		df.plan(sc, d.Settings)
+		if len(d.Stay) > 0 {
+			moves := func(x plan.Step) bool {
+				memory := x.Kind.MovesPages() || x.Kind.PullsMemory()
+				return memory && d.Stay[x.Workload]
+			}
+			sc.Plan.Steps = slices.DeleteFunc(df.Work.OwnSteps(), moves)
+		}
 		d.Amend(sc.Plan)
 	}
 	if sc.Acts {
@@ -154,8 +161,25 @@ func (df *Differ) plan(sc *concern.Scene, desires []concern.Desire) {
 		sc.Plan.Steps = slices.DeleteFunc(df.Work.OwnSteps(), func(x plan.Step) bool { return x.Kind == plan.SetCPUs && givesCPUs[x.Workload] })
 	}
 	if len(steps) > 0 {
-		sc.Plan.Steps = append(df.Work.OwnSteps(), steps...)
+		sc.Plan.Steps = withSteps(df.Work.OwnSteps(), steps)
 	}
+}
+
+// withSteps returns steps with more of them: last, but those that give threads their CPUs before the memory of their
+// workload moves, which takes long.
+func withSteps(all, more []plan.Step) []plan.Step {
+	for i := range more {
+		x := &more[i]
+		at := len(all)
+		if x.Kind.PerProcess() {
+			slow := func(y plan.Step) bool { return y.Workload == x.Workload && y.Slow() }
+			if k := slices.IndexFunc(all, slow); k >= 0 {
+				at = k
+			}
+		}
+		all = slices.Insert(all, at, *x)
+	}
+	return all
 }
 
 // due reports whether a desire does not stand.

@@ -115,6 +115,42 @@ func TestUndesiredIsRestored(t *testing.T) {
 	}
 }
 
+// TestThreadsBeforeMemory: threads get their CPUs before the memory of their workload moves; other steps of concerns
+// come last.
+func TestThreadsBeforeMemory(t *testing.T) {
+	divide := desire("/a", "0-3;4-7")
+	divide.Step.Kind = plan.DivideThreads
+	c := weights{concern.Desired{Settings: []concern.Desire{desire("/a", "50"), divide}}}
+	df, l := newDiffer(true, c)
+	l.plan.Steps = []plan.Step{
+		{Workload: "/b", Kind: plan.MovePages}, {Workload: "/a", Kind: plan.SetCPUs}, {Workload: "/a", Kind: plan.MovePages},
+	}
+	df.Reconcile()
+	expectKinds(t, l, plan.MovePages, plan.SetCPUs, plan.DivideThreads, plan.MovePages, plan.SetCgroup)
+}
+
+// TestStay: memory of a workload does not move while a concern has another step to come first.
+func TestStay(t *testing.T) {
+	df, l := newDiffer(true, weights{concern.Desired{Stay: map[workload.ID]bool{"/a": true}}})
+	l.plan.Steps = []plan.Step{
+		{Workload: "/a", Kind: plan.SetCPUs}, {Workload: "/a", Kind: plan.MovePages}, {Workload: "/a", Kind: plan.SetMems},
+		{Workload: "/b", Kind: plan.MovePages},
+	}
+	df.Reconcile()
+	expectKinds(t, l, plan.SetCPUs, plan.MovePages)
+}
+
+func expectKinds(t *testing.T, l *loop, want ...plan.StepKind) {
+	t.Helper()
+	var got []plan.StepKind
+	for i := range l.plan.Steps {
+		got = append(got, l.plan.Steps[i].Kind)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("steps %v, want %v", got, want)
+	}
+}
+
 func TestDue(t *testing.T) {
 	intended := entry(1, plan.CgroupWeight, "/a", "50")
 	intended.State = plan.Intended

@@ -71,7 +71,7 @@ type Standing interface {
 // Attention returns what the next scan depends on.
 func (v *View) Attention() Attention {
 	return Attention{
-		Given: v.Given, Writing: v.Writing, Wide: v.Wide,
+		Given: v.Given, Writing: v.Writing, Wide: v.Wide.IDs,
 		Registered:       v.Registered(),
 		ConcernAttention: v.attend(),
 		Homes:            v.Plan.Placements,

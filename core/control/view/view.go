@@ -43,9 +43,8 @@ type View struct {
 	Silent  map[workload.ID]words.Reason // why each is left alone
 	Given   map[workload.ID]topology.CPUSet
 	// Writing is affinities that homenode is writing, or was as a daemon ended: threads may have one or another.
-	Writing map[workload.ID][]topology.CPUSet
-	// Wide is the workloads whose home has several nodes, by what the observer calls them. It is not to be changed.
-	Wide      map[workload.ID]bool
+	Writing   map[workload.ID][]topology.CPUSet
+	Wide      homes.Wide
 	Journal   []plan.Entry
 	Claims    map[workload.ID]*workload.Claim
 	Managers  []scene.Manager

@@ -47,7 +47,7 @@ func town(t *testing.T) *View {
 		Snapshot: workload.Snapshot{Host: facts.Host, Observations: []workload.Observation{seen("/a"), seen("/b")}},
 		Given:    map[workload.ID]topology.CPUSet{"pid:70": topology.CPUs(1)},
 		Writing:  map[workload.ID][]topology.CPUSet{"pid:70": {topology.CPUs(2)}, "pid:71": {topology.CPUs(3)}},
-		Wide:     map[workload.ID]bool{"/a": true},
+		Wide:     homes.Wide{IDs: map[workload.ID]bool{"/a": true}},
 		Journal:  []plan.Entry{{Seq: 1, Workload: "/gone", Kind: plan.CgroupCPUs, Path: "/gone"}},
 		Helpers: map[scene.ProcessKey]workload.ID{
 			{PID: 90, Start: 1}: "", {PID: 80, Start: 1}: "pid:80", {PID: 85, Start: 1}: "/a",

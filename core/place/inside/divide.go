@@ -80,8 +80,10 @@ func Divisible(threads int, divided bool) bool {
 // counts where it must run. A thread that is on a part stays: the kernel brings its memory
 // there, and both going to and fro would bring nothing. Only where the threads of a part keep
 // all its CPUs busy and another has room, one of them goes there, one a time. All others come
-// by where their memory is, the clearest first, as long as a part has not got its share of the
-// work, else to the part that is furthest from its share.
+// by where their memory is, the clearest first, or by where they run where that is not known:
+// there they have filled what they have. A part that has got its share of the work takes no more;
+// then, and where it runs elsewhere, a thread goes to the part that is furthest from its share. The
+// share is not exceeded for that: the memory of the others would not fit the node.
 //
 // Some threads may belong to a part whatever they use: own has the index
 // of the part of each thread, -1 for one that has none; nil for all. A thread that is
@@ -122,15 +124,19 @@ func Divide(parts []Part, threads []workload.Thread, given []topology.CPUSet, ow
 	slices.SortStableFunc(free, func(a, b int) int {
 		_, x := d.memory(&threads[a])
 		_, y := d.memory(&threads[b])
-		return cmp.Or(cmp.Compare(y, x), cmp.Compare(demand(&threads[b]), demand(&threads[a])))
+		t, u := &threads[a], &threads[b]
+		return cmp.Or(cmp.Compare(y, x), cmp.Compare(d.elsewhere(t), d.elsewhere(u)), cmp.Compare(demand(u), demand(t)))
 	})
 	for _, i := range free {
 		t := &threads[i]
-		if k, clear := d.memory(t); clear > 0 && d.load[k]+demand(t)/2 <= d.all*parts[k].Weight {
-			d.put(i, t, k)
-		} else {
-			d.put(i, t, d.shortest())
+		k, clear := d.memory(t)
+		if clear == 0 {
+			k = d.runs(t)
 		}
+		if k < 0 || d.load[k]+demand(t)/2 > d.all*parts[k].Weight {
+			k = d.shortest()
+		}
+		d.put(i, t, k)
 	}
 	if len(free) == 0 {
 		d.relieve(threads, own)
@@ -168,6 +174,19 @@ func (d *division) memory(t *workload.Thread) (part int, clear float64) {
 		return part, share
 	}
 	return 0, 0
+}
+
+// runs is the part on which a thread ran last; -1 where that is none of them, or not known.
+func (d *division) runs(t *workload.Thread) int {
+	return slices.IndexFunc(d.parts, func(p Part) bool { return t.On.Has(p.Node) })
+}
+
+// elsewhere is 1 for a thread that runs on no part, or that may: those that run on one come first.
+func (d *division) elsewhere(t *workload.Thread) int {
+	if d.runs(t) < 0 {
+		return 1
+	}
+	return 0
 }
 
 // shortest is the part that has least of its share of the work.

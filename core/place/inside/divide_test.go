@@ -29,6 +29,11 @@ func TestDivide(t *testing.T) {
 	thread := func(tid int, cpus string, use float64, f ...workload.NodeFaults) workload.Thread {
 		return workload.Thread{Process: 1, TID: tid, CPUs: cpusOf(cpus), Use: use, Faults: f}
 	}
+	on := func(node topology.NodeID, use float64, f ...workload.NodeFaults) workload.Thread {
+		t := thread(0, "0-15", use, f...)
+		t.On = topology.Nodes(node)
+		return t
+	}
 	for _, tt := range []struct {
 		name    string
 		threads []workload.Thread
@@ -51,6 +56,14 @@ func TestDivide(t *testing.T) {
 			threads: []workload.Thread{thread(1, "0-3", 1), thread(2, "0-15", 1)}},
 		{name: "sets of an earlier home", given: append([]topology.CPUSet{cpusOf("4-7")}, sets...), want: []int{0, 1},
 			threads: []workload.Thread{thread(1, "4-7", 1), thread(2, "4-7", 1)}},
+		{name: "where they run", want: []int{1, 1, 0, 1, 0, 0},
+			threads: []workload.Thread{on(2, 1), on(2, 1), on(0, 1), on(2, 1), on(0, 1), on(0, 1)}},
+		{name: "not more than its share", want: []int{1, 1, 1, 0, 0, 0},
+			threads: []workload.Thread{on(2, 1), on(2, 1), on(2, 1), on(2, 1), on(0, 1), on(0, 1)}},
+		{name: "one that runs elsewhere fills up", want: []int{1, 0, 1},
+			threads: []workload.Thread{on(2, 1), on(5, 1), on(2, 0)}},
+		{name: "its memory goes before where it runs", want: []int{0, 1},
+			threads: []workload.Thread{on(2, 1, faults(900, 10)...), on(0, 1, faults(10, 900)...)}},
 		{name: "one goes from a part that is full to one with room", given: sets, want: []int{1, 0, 0, 0, 0, 1},
 			threads: []workload.Thread{thread(1, "0-3", 0.9), thread(2, "0-3", 0.9), thread(3, "0-3", 0.8), thread(4, "0-3", 0.8), thread(5, "0-3", 0.4), thread(6, "8-11", 0.1)}},
 		{name: "both are full", given: sets, want: []int{0, 0, 1, 1},

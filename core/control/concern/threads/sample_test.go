@@ -44,6 +44,7 @@ func TestSamples(t *testing.T) {
 		leave  bool
 	}{
 		{"threads were divided", func(*host) {}, onNow + " is otherwise", false},
+		{"threads are divided now", func(h *host) { clear(h.DividedAt); h.Settings.Divide = true }, desired + "\n" + onNow + " is otherwise", false},
 		{"it is on", func(h *host) { h.switchedOn(SampleMost - 1) }, onNow + " stands", false},
 		{"its time is over", func(h *host) { h.switchedOn(SampleMost) }, "", false},
 		{"not allowed", func(h *host) { h.Settings.Sample = false }, "", false},
@@ -106,7 +107,7 @@ func TestUnsampled(t *testing.T) {
 			h.Sampled["/w"] = c.sampled
 		}
 		tr := &turn{h.Bound, h.sc}
-		if got := len(tr.unsampled(c.on)) == 1; got != c.want {
+		if got := len(tr.unsampled(c.on, at)) == 1; got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
 	}
@@ -153,7 +154,12 @@ func TestSampledEnough(t *testing.T) {
 	}
 	h := sampling(t)
 	h.w().PerThread = []workload.Thread{{CPUs: part0, Faults: faults(100, 0), Scans: 7}}
-	h.switchedOn(0)
+	e := h.switchedOn(sampleLeast - 1)
+	concerntest.Expect(t, "soon after it was switched on", h.scan(), onNow+" stands")
+	if len(h.Passes) > 0 {
+		t.Errorf("passes over less than all memory count: %v", h.Passes)
+	}
+	e.Time = e.Time.Add(-1)
 	h.scan()
 	if h.Passes["/w"] != 7 || len(h.Sampled) > 0 {
 		t.Errorf("at first: %v, %v", h.Passes, h.Sampled)

@@ -30,8 +30,10 @@ const (
 	// kernel/sched/fair.c), and the third has seen it. A pass takes a second to a minute.
 	sampledEnough = 0.95
 	samplePasses  = 3
-	// SampleMost is how long it stays on at most.
-	SampleMost = 5 * time.Minute
+	// SampleMost is how long it stays on at most, and sampleLeast at least: work that has just begun has not used
+	// again what it has filled, and the kernel sees only accesses.
+	SampleMost  = 5 * time.Minute
+	sampleLeast = 30 * time.Second
 	// sampleRest is how long it stays off at least before threads that were divided anew are a
 	// reason to switch it on again.
 	sampleRest = time.Hour
@@ -40,8 +42,9 @@ const (
 // Concern decides which threads of work that is wider than a node go to which of its nodes, and
 // whether the kernel's NUMA balancing may bring their memory after them.
 type Concern struct {
-	DividedAt map[workload.ID]time.Time // when its threads were last given nodes
-	// KeptThreads is the threads, by ID, that were given nodes and had them when last seen.
+	DividedAt map[workload.ID]time.Time // when its threads were last given nodes, or are about to be for the first time
+	// KeptThreads is the threads, by ID, that were on their nodes when last seen: true of one that was given its
+	// node, false of one that began on it.
 	KeptThreads map[workload.ID]map[int]bool
 	Passes      map[workload.ID]uint64    // of NUMA balancing over its memory when that was switched on
 	Sampled     map[workload.ID]time.Time // when NUMA balancing was last switched off again after that
@@ -89,7 +92,7 @@ func (Bound) Owns(e *plan.Entry) bool {
 // Decide implements concern.Concern.
 func (b Bound) Decide(sc *concern.Scene) concern.Desired {
 	t := &turn{b, sc}
-	out := concern.Desired{Leave: map[workload.ID]bool{}}
+	out := concern.Desired{Leave: map[workload.ID]bool{}, Stay: map[workload.ID]bool{}}
 	if !t.Acts || t.Between {
 		for _, e := range t.Journal.All() {
 			if b.Owns(&e) {
@@ -178,7 +181,10 @@ func (t *turn) divide(out *concern.Desired) {
 	}
 	busy := map[workload.ID]bool{}
 	for i := range t.Plan.Steps {
-		busy[t.Plan.Steps[i].Workload] = true
+		// Threads keep their nodes, or get them, before the pages move: what they fill meanwhile lies there.
+		if k := t.Plan.Steps[i].Kind; k != plan.SetCPUs && !k.MovesPages() {
+			busy[t.Plan.Steps[i].Workload] = true
+		}
 	}
 	for i := range t.Snapshot.Observations {
 		o := &t.Snapshot.Observations[i]
@@ -193,10 +199,18 @@ func (t *turn) divide(out *concern.Desired) {
 			delete(out.Leave, o.ID)
 			continue
 		}
-		if len(parts) < 2 || busy[o.ID] || t.Busy(o.ID) || !t.Settled(o.ID) || t.takesBack(o, given) {
+		unsettled := t.Busy(o.ID) || !t.Settled(o.ID)
+		if unsettled && len(parts) > 1 && len(entries) == 0 {
+			out.Stay[o.ID] = true // a move of its pages would keep its threads waiting
+		}
+		if len(parts) < 2 || busy[o.ID] || unsettled || t.takesBack(o, given) {
 			continue
 		}
-		out.Settings = append(out.Settings, t.divisions(o, parts, given)...)
+		divisions := t.divisions(o, parts, given)
+		if _, before := t.DividedAt[o.ID]; !before && len(divisions) > 0 {
+			t.DividedAt[o.ID] = t.At // sampling begins with it
+		}
+		out.Settings = append(out.Settings, divisions...)
 	}
 }
 
@@ -226,11 +240,12 @@ func (t *turn) takesBack(o *workload.Observation, given []topology.CPUSet) bool 
 	kept, taken := map[int]bool{}, (*workload.Thread)(nil)
 	for i := range o.PerThread {
 		thread := &o.PerThread[i]
+		wasGiven, known := t.KeptThreads[o.ID][thread.TID]
 		switch {
-		case !t.KeptThreads[o.ID][thread.TID]:
+		case !known:
 		case slices.ContainsFunc(given, thread.CPUs.Equal):
-			kept[thread.TID] = true
-		default:
+			kept[thread.TID] = wasGiven
+		case wasGiven:
 			taken = thread
 		}
 	}
@@ -255,16 +270,18 @@ func (t *turn) divisions(o *workload.Observation, parts []inside.Part, given []t
 		whole = whole.Union(parts[i].CPUs)
 	}
 	var threads []workload.Thread
-	var own []int // of the threads of workers, their part
+	var has []topology.CPUSet // what each has now
+	var own []int             // of the threads of workers, their part
 	workers := t.workersOf(o, parts)
+	kept := t.KeptThreads[o.ID]
 	ends := make([]int, len(o.Processes)) // of the threads of each process among all
 	for k, p := range o.Processes {
 		mine := threadsOf(o, p.PID)
 		e := t.Journal.Of(plan.ThreadCPUs, plan.ProcessPath(p))
-		has := func(t workload.Thread) bool { return slices.ContainsFunc(given, t.CPUs.Equal) }
+		ours := func(t workload.Thread) bool { return slices.ContainsFunc(given, t.CPUs.Equal) }
 		free := 0
 		for _, t := range mine {
-			if has(t) || whole.SubsetOf(t.CPUs) {
+			if ours(t) || whole.SubsetOf(t.CPUs) {
 				free++
 			}
 		}
@@ -273,11 +290,15 @@ func (t *turn) divisions(o *workload.Observation, parts []inside.Part, given []t
 		if isWorker {
 			part = w.part
 		}
-		if e == nil && free < 2 && !isWorker && !slices.ContainsFunc(mine, has) {
+		if e == nil && free < 2 && !isWorker && !slices.ContainsFunc(mine, ours) {
 			mine = nil // one thread: all of the process goes where that is
 		}
 		for _, t := range mine {
-			if e == nil && has(t) { // made by a thread of another process: nobody has chosen its node
+			has = append(has, t.CPUs)
+			// Made by a thread of another process, or since: nobody has chosen its node.
+			_, known := kept[t.TID]
+			born := kept != nil && !known
+			if (e == nil || born) && ours(t) {
 				t.CPUs = whole
 			}
 			threads = append(threads, t)
@@ -309,9 +330,16 @@ func (t *turn) divisions(o *workload.Observation, parts []inside.Part, given []t
 		}
 		changed := step.From == ""
 		for ; i < ends[n]; i++ {
-			if t := &threads[i]; to[i] >= 0 {
-				step.Threads = append(step.Threads, plan.ThreadSet{TID: t.TID, CPUs: parts[to[i]].CPUs})
-				changed = changed || !t.CPUs.Equal(parts[to[i]].CPUs)
+			if to[i] < 0 {
+				continue
+			}
+			tid, cpus := threads[i].TID, parts[to[i]].CPUs
+			step.Threads = append(step.Threads, plan.ThreadSet{TID: tid, CPUs: cpus})
+			switch {
+			case !has[i].Equal(cpus):
+				changed = true
+			case kept != nil:
+				kept[tid] = kept[tid]
 			}
 		}
 		d := concern.Desire{Kind: plan.ThreadCPUs, Path: plan.ProcessPath(p), Step: step, Stands: concern.Yes}
@@ -367,7 +395,11 @@ func (t *turn) sample(out *concern.Desired) {
 	if e == nil && (!t.Settings.Sample || len(t.DividedAt) == 0) {
 		return
 	}
-	due := t.unsampled(e != nil)
+	var since time.Time
+	if e != nil {
+		since = e.Time
+	}
+	due := t.unsampled(e != nil, since)
 	if t.Settings.Sample && len(due) > 0 {
 		if why := t.harms(); !why.None() {
 			t.Once(harmsKey, plan.Event{Kind: plan.EventStep, Workload: due[0]}, words.SamplingHarms, due[0], why)
@@ -401,7 +433,7 @@ func balancing(id workload.ID, stands concern.Stands) concern.Desire {
 }
 
 // unsampled returns the workloads whose threads were divided since NUMA balancing was last on for them.
-func (t *turn) unsampled(on bool) (due []workload.ID) {
+func (t *turn) unsampled(on bool, since time.Time) (due []workload.ID) {
 	for i := range t.Snapshot.Observations {
 		o := &t.Snapshot.Observations[i]
 		at, ok := t.DividedAt[o.ID]
@@ -409,7 +441,7 @@ func (t *turn) unsampled(on bool) (due []workload.ID) {
 		switch {
 		case !ok, before && !at.After(last):
 		case !on && before && t.At.Sub(last) < sampleRest:
-		case on && t.sampledEnough(o):
+		case on && t.At.Sub(since) >= sampleLeast && t.sampledEnough(o): // earlier passes saw less than all of it
 			t.Sampled[o.ID] = t.At
 		default:
 			due = append(due, o.ID)

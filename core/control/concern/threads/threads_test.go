@@ -2,6 +2,7 @@ package threads
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -165,12 +166,12 @@ func TestWhoIsDivided(t *testing.T) {
 		{"a guest", o(func(o *workload.Observation) { o.Kind = "guest" }), false, false},
 		{"its memory stays", o(func(o *workload.Observation) { o.Caps.MemoryStays = true }), false, false},
 		{"it has a policy", o(func(o *workload.Observation) { o.OwnPolicy = "bind:0" }), false, false},
-		{"its CPUs change", func(h *host) {
-			h.sc.Plan.Steps = []plan.Step{{Workload: "/w", Kind: plan.SetCPUs}}
-		}, false, false},
+		{"its memory nodes change", func(h *host) {
+			h.sc.Plan.Steps = []plan.Step{{Workload: "/w", Kind: plan.SetMems}}
+		}, false, true},
 		{"its memory moves", func(h *host) {
 			h.sc.Plan.Steps = []plan.Step{{Workload: "/w", Kind: plan.MovePages}}
-		}, false, true},
+		}, true, true},
 		{"the CPUs of other work change", func(h *host) {
 			h.sc.Plan.Steps = []plan.Step{{Workload: "/v", Kind: plan.SetCPUs}}
 		}, true, true},
@@ -193,6 +194,78 @@ func TestWhoIsDivided(t *testing.T) {
 			t.Errorf("%s, divided before: divided %v, what stands is left alone: %v", c.name, got, h.out.Leave["/w"])
 		}
 	}
+}
+
+// TestDividesWithItsHome: threads get nodes in the same plan that gives their work a home; those of a home before
+// get what they had first.
+func TestDividesWithItsHome(t *testing.T) {
+	h := on(t)
+	h.sc.Plan.Steps = []plan.Step{{Workload: "/w", Kind: plan.SetCPUs}, {Workload: "/w", Kind: plan.MovePages}}
+	concerntest.Expect(t, "a first home", h.scan(), desired)
+	h.divided()
+	if h.scan() != "" || h.out.Leave["/w"] {
+		t.Errorf("divided before: %v", h.out)
+	}
+}
+
+// TestMemoryStays: the memory of work whose threads are to get nodes does not move before.
+func TestMemoryStays(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		facts string
+		stays bool
+	}{
+		{"nothing hinders", "", false},
+		{"its home is being set", "busy /w", true},
+		{"not settled", "unsettled /w", true},
+		{"held", "held /w", false},
+	} {
+		h := on(t)
+		if c.facts != "" {
+			h.loop.Is(c.facts)
+		}
+		h.scan()
+		if h.out.Stay["/w"] != c.stays {
+			t.Errorf("%s: %v", c.name, h.out.Stay)
+		}
+		h.divided()
+		h.scan()
+		if h.out.Stay["/w"] {
+			t.Errorf("%s, divided before: %v", c.name, h.out.Stay)
+		}
+	}
+}
+
+// TestBorn: a thread that began on the node of the thread that made it stays there only if the node has room, and it
+// is asked once.
+func TestBorn(t *testing.T) {
+	h := on(t)
+	h.divided()
+	h.KeptThreads["/w"] = map[int]bool{11: true, 12: true, 13: true, 14: true}
+	for tid := 15; tid < 19; tid++ {
+		x := workload.Thread{Process: 10, TID: tid, CPUs: part0, Use: 0.8, On: topology.Nodes(0)}
+		h.w().PerThread = slices.Insert(h.w().PerThread, tid-11, x)
+	}
+	const again = "affinity.threads 10@1 of /w: divide-threads " + sets + " > " + sets + " threads-divided"
+	concerntest.Expect(t, "four more", h.scan(), again+" is otherwise")
+	if got := h.given(); got != "11:0-3 12:4-7 13:0-3 14:4-7 15:0-3 16:0-3 17:4-7 18:4-7" {
+		t.Errorf("threads get %s", got)
+	}
+	step := h.out.Settings[0].Step
+	h.Ended(h.sc, &step, nil)
+	for i := range step.Threads {
+		h.w().PerThread[i].CPUs = step.Threads[i].CPUs
+	}
+	concerntest.Expect(t, "later", h.scan(), again+" stands")
+
+	x := workload.Thread{Process: 10, TID: 19, CPUs: part0, On: topology.Nodes(0)}
+	h.w().PerThread = slices.Insert(h.w().PerThread, 8, x)
+	concerntest.Expect(t, "one that has room", h.scan(), again+" stands")
+	if given, known := h.KeptThreads["/w"][19]; given || !known {
+		t.Errorf("%v", h.KeptThreads)
+	}
+	h.w().PerThread[8].CPUs = topology.CPUs(1)
+	concerntest.Expect(t, "it pins itself", h.scan(), again+" stands")
 }
 
 // TestManyThreads: work with many threads is not divided; divided work stays divided.
@@ -260,7 +333,7 @@ func TestTakesBack(t *testing.T) {
 		t.Error("its own step changes its desires")
 	}
 	h.scan()
-	if got := fmt.Sprint(h.KeptThreads["/w"]); got != "map[11:true 12:true]" {
+	if got := fmt.Sprint(h.KeptThreads["/w"]); got != "map[11:true 12:true 13:false 14:false]" {
 		t.Errorf("threads that have their CPUs: %s", got)
 	}
 	h.w().PerThread[0].CPUs = topology.CPUs(0, 1) // given before
@@ -271,7 +344,7 @@ func TestTakesBack(t *testing.T) {
 	h.w().PerThread[1].CPUs = topology.CPUs(7)
 	concerntest.Expect(t, "taken back", h.scan(), "")
 	concerntest.Expect(t, "history", h.loop.Logged(), "event /w threads-taken 12 7 10s 10m0s")
-	if got := fmt.Sprint(h.KeptThreads["/w"]); got != "map[11:true]" {
+	if got := fmt.Sprint(h.KeptThreads["/w"]); got != "map[11:true 14:false]" {
 		t.Errorf("threads that have their CPUs: %s", got)
 	}
 	concerntest.Expect(t, "it waits", h.scan(), "")
