@@ -3,6 +3,7 @@
 //
 //	go run ./bench/goalsim                  # bench/results/share-goals.md and .csv
 //	go run ./bench/goalsim -seeds 3 -o ""   # the tables on standard output
+//	go run ./bench/goalsim -first 14 -seeds 37 -after bench/results/share-goals.csv   # seeds 1 to 13 are played
 //
 // Seeds are played one after the other, all scenarios and policies of each: -for ends after the seed in
 // progress.
@@ -10,6 +11,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/csv"
 	"flag"
 	"fmt"
 	"io"
@@ -18,6 +20,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -36,12 +39,23 @@ func main() {
 	seeds := flag.Int("seeds", 50, "`N` variants of each scenario")
 	first := flag.Int("first", 1, "`SEED` of the first variant")
 	dir := flag.String("o", "bench/results", "`DIR` for share-goals.md and share-goals.csv; empty: the tables on standard output")
+	after := flag.String("after", "", "take the seeds before the first from `FILE`, a share-goals.csv with just those")
 	most := flag.Duration("for", 24*time.Hour, "begin no other seed after `DURATION`")
 	flag.Parse()
 	debug.SetGCPercent(400)
-	cells, played, err := play(*first, *seeds, *most)
+	cells := allCells()
+	var earlier int
+	var err error
+	if *after != "" {
+		earlier = *first - 1
+		err = read(cells, earlier, *after)
+	}
+	var played int
 	if err == nil {
-		err = write(cells, *first, played, *dir)
+		played, err = play(cells, *first, *seeds, *most)
+	}
+	if err == nil {
+		err = write(cells, *first-earlier, earlier+played, *dir)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "goalsim: %v\n", err)
@@ -49,13 +63,50 @@ func main() {
 	}
 }
 
-// play fills the cells, as many at a time as there are CPUs.
-func play(first, seeds int, most time.Duration) (cells []*cell, played int, err error) {
+// allCells returns the cells, without runs.
+func allCells() (cells []*cell) {
 	for _, s := range sharing.GoalScenarios() {
 		for _, p := range sharing.GoalPolicies {
 			cells = append(cells, &cell{scenario: s, policy: p})
 		}
 	}
+	return cells
+}
+
+// read fills the cells with the runs of so many seeds that raw wrote.
+func read(cells []*cell, seeds int, path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return err
+	}
+	if len(rows) != 1+len(cells)*seeds {
+		return fmt.Errorf("%s: %d runs; want %d: %d cells with seeds 1 to %d", path, len(rows)-1, len(cells)*seeds, len(cells), seeds)
+	}
+	for i, row := range rows[1:] {
+		var x [7]float64
+		for k := range x {
+			x[k], err = strconv.ParseFloat(row[3+k], 64)
+			if err != nil {
+				return fmt.Errorf("%s, line %d: %w", path, i+2, err)
+			}
+		}
+		c := cells[i/seeds]
+		c.runs = append(c.runs, sharing.GoalScore{
+			Use: x[0] / 100, Possible: x[1] / 100, Certain: x[2] / 100,
+			Violated: x[3] / 100, Any: x[4] / 100,
+			Recovery: x[5], Turns: x[6],
+		})
+	}
+	return nil
+}
+
+// play adds the runs of more seeds, as many at a time as there are CPUs.
+func play(cells []*cell, first, seeds int, most time.Duration) (played int, err error) {
 	began := time.Now()
 	for played = 0; played < seeds && time.Since(began) < most; played++ {
 		seed := uint64(first + played)
@@ -81,11 +132,11 @@ func play(first, seeds int, most time.Duration) (cells []*cell, played int, err 
 		close(todo)
 		workers.Wait()
 		if err != nil {
-			return nil, 0, err
+			return 0, err
 		}
 		fmt.Fprintf(os.Stderr, "seed %d after %v\n", seed, time.Since(began).Round(time.Second))
 	}
-	return cells, played, nil
+	return played, nil
 }
 
 // column is one figure of a run.
