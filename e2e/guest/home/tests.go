@@ -2,7 +2,11 @@
 
 package home
 
-import "github.com/homenode/homenode/e2e/guest/lab"
+import (
+	"time"
+
+	"github.com/homenode/homenode/e2e/guest/lab"
+)
 
 // Tests are the tests of this package, by the name that package suite has for them.
 var Tests = lab.Tests{
@@ -50,7 +54,8 @@ var Tests = lab.Tests{
 	"homenode.undo":          homenodeUndo,
 	"homenode.unprivileged":  homenodeUnprivileged,
 	"homenode.who":           homenodeWho,
-	"tiers.demotion":         tiersDemotion,
+	"tiers.demotion":         func(t *lab.T) { tiersDemotion(t, 30*time.Second) },
+	"tiers.demotion-long":    func(t *lab.T) { tiersDemotion(t, 10*time.Minute) },
 	"tiers.page-tables":      tiersPageTables,
 	"tiers.share":            tiersShare,
 }

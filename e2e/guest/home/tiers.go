@@ -13,14 +13,12 @@ import (
 
 const (
 	demotionFile = "/sys/kernel/mm/numa/demotion_enabled"
-	// demotionScans is how long it is watched that nothing comes back, in seconds and scans.
-	demotionScans = 30
-	mibPages      = 1 << 20 / lab.PageSize
+	mibPages     = 1 << 20 / lab.PageSize
 )
 
-// tiersDemotion: pages that the kernel moves to the slow node stay there while demotion is on, over many scans, and
+// tiersDemotion: pages that the kernel moves to the slow node stay there while demotion is on and it is watched, and
 // explain shows them as demoted. With demotion off the same pages come home, so homenode does see them.
-func tiersDemotion(t *lab.T) {
+func tiersDemotion(t *lab.T, watched time.Duration) {
 	const slow = 2
 	if tier := lab.ReadText("/sys/devices/system/node/node2/cpulist"); tier != "" {
 		t.Fatalf("node2 has CPUs %s", tier)
@@ -51,7 +49,7 @@ func tiersDemotion(t *lab.T) {
 	first := t.Buffer(w).Nodes[slow]
 	most, back := first, 0
 	t.Logf("%d MiB demoted: %s", first/mibPages, lab.OneLine(vmstat("pgdemote")))
-	for i := range demotionScans {
+	for i, end := 0, time.Now().Add(watched); time.Now().Before(end); i++ {
 		lab.Warm(time.Second)
 		on := t.Buffer(w).Nodes[slow]
 		back += max(0, most-on)
@@ -81,8 +79,8 @@ func tiersDemotion(t *lab.T) {
 		return on[slow] < mibPages, lab.ByNodeText(on)
 	})
 	t.Walking(ws)
-	t.Textf("%d MiB demoted (%s), 0 pages came back in %d scans, 0 bytes moved by homenode; with demotion off they came home",
-		most/mibPages, lab.OneLine(demoted), demotionScans)
+	t.Textf("%d MiB demoted (%s), 0 pages came back in %v, 0 bytes moved by homenode; with demotion off they came home",
+		most/mibPages, lab.OneLine(demoted), watched)
 }
 
 // vmstat is the lines of /proc/vmstat that begin with a word, without zeros.
