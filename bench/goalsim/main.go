@@ -85,7 +85,8 @@ func read(cells []*cell, seeds int, path string) error {
 		return err
 	}
 	if len(rows) != 1+len(cells)*seeds {
-		return fmt.Errorf("%s: %d runs; want %d: %d cells with seeds 1 to %d", path, len(rows)-1, len(cells)*seeds, len(cells), seeds)
+		want := len(cells) * seeds
+		return fmt.Errorf("%s: %d runs; want %d: %d cells with seeds 1 to %d", path, len(rows)-1, want, len(cells), seeds)
 	}
 	for i, row := range rows[1:] {
 		var x [7]float64

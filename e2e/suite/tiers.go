@@ -11,7 +11,10 @@ func init() {
 	})
 	Tests = append(Tests,
 		Test{Name: "tiers.demotion", Shapes: []string{"tiers"}, Limit: 300 * time.Second, Homenode: true},
-		Test{Name: "tiers.demotion-long", Shapes: []string{"tiers"}, Limit: 15 * time.Minute, Homenode: true, Slow: true},
+		Test{
+			Name: "tiers.demotion-long", Shapes: []string{"tiers"},
+			Limit: 15 * time.Minute, Homenode: true, Slow: true,
+		},
 		Test{Name: "tiers.share", Shapes: []string{"tiers"}, Limit: 600 * time.Second, Slow: true, Homenode: true},
 		Test{Name: "tiers.page-tables", Shapes: []string{"flat"}, Limit: 300 * time.Second, Homenode: true},
 	)
