@@ -86,7 +86,8 @@ func read(cells []*cell, seeds int, path string) error {
 	}
 	if len(rows) != 1+len(cells)*seeds {
 		want := len(cells) * seeds
-		return fmt.Errorf("%s: %d runs; want %d: %d cells with seeds 1 to %d", path, len(rows)-1, want, len(cells), seeds)
+		return fmt.Errorf("%s has %d runs; want %d, %d cells with seeds 1 to %d",
+			path, len(rows)-1, want, len(cells), seeds)
 	}
 	for i, row := range rows[1:] {
 		var x [7]float64
@@ -200,7 +201,9 @@ func write(cells []*cell, first, played int, dir string) error {
 	w := &out
 	n := len(sharing.GoalPolicies)
 	fmt.Fprintf(w, "# Latency goals in the simulator: %d scenarios × %d seeds\n\n", len(cells)/n, played)
-	fmt.Fprintf(w, "Seeds %d to %d; %s; `go run ./bench/goalsim`. Every run is in share-goals.csv.\n\n", first, first+played-1, runtime.Version())
+	last := first + played - 1
+	fmt.Fprintf(w, "Seeds %d to %d; %s; `go run ./bench/goalsim`. ", first, last, runtime.Version())
+	fmt.Fprint(w, "Every run is in share-goals.csv.\n\n")
 	fmt.Fprint(w, preface)
 	fmt.Fprintf(w, "## All runs: mean (worst scenario)\n\n| policy |")
 	for i := range columns {
