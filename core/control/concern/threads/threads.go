@@ -335,11 +335,12 @@ func (t *turn) divisions(o *workload.Observation, parts []inside.Part, given []t
 			}
 			tid, cpus := threads[i].TID, parts[to[i]].CPUs
 			step.Threads = append(step.Threads, plan.ThreadSet{TID: tid, CPUs: cpus})
+			_, known := kept[tid]
 			switch {
 			case !has[i].Equal(cpus):
 				changed = true
-			case kept != nil:
-				kept[tid] = kept[tid]
+			case kept != nil && !known:
+				kept[tid] = false
 			}
 		}
 		d := concern.Desire{Kind: plan.ThreadCPUs, Path: plan.ProcessPath(p), Step: step, Stands: concern.Yes}
