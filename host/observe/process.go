@@ -180,7 +180,7 @@ func (o *Observer) process(pid int) *process {
 	return p
 }
 
-// mustRead reports whether the stat of a process is to be read again; clock is its CPU time.
+// mustRead reports whether the stat of a process needs another read; clock is its CPU time.
 func (o *Observer) mustRead(p *process, clock time.Duration) bool {
 	ran, age := clock-p.clock, o.now.Sub(p.readAt)
 	switch {

@@ -15,7 +15,7 @@ import (
 )
 
 // leastShared is the shared memory of a process from which its files are told apart by
-// device and inode, which another file has to be read for: libraries are less.
+// device and inode, for which the observer reads another file: libraries are less.
 const leastShared = 8 << 10
 
 // identify tells the files of shared mappings by device, inode and path, which

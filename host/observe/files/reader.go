@@ -33,7 +33,7 @@ type Reader interface {
 	// Link is where a symbolic link leads.
 	Link(name string) (string, error)
 	// Affinity is the CPU set the thread may run on, or errors.ErrUnsupported
-	// when it is to be read from its status file.
+	// when only its status file has it.
 	Affinity(tid int) (topology.CPUSet, error)
 	// Clock is the CPU time that the process has used, to the nanosecond, or
 	// errors.ErrUnsupported when only its stat file has it, by ticks.
