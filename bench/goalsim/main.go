@@ -82,12 +82,15 @@ func read(cells []*cell, seeds int, path string) error {
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	if len(rows) != 1+len(cells)*seeds {
 		want := len(cells) * seeds
 		return fmt.Errorf("%s has %d runs; want %d, %d cells with seeds 1 to %d",
 			path, len(rows)-1, want, len(cells), seeds)
+	}
+	if got := strings.Join(rows[0], ","); got != header() {
+		return fmt.Errorf("%s has columns %q, want %q", path, got, header())
 	}
 	for i, row := range rows[1:] {
 		var x [7]float64
@@ -262,13 +265,19 @@ func write(cells []*cell, first, played int, dir string) error {
 	return raw(cells, filepath.Join(dir, "share-goals.csv"))
 }
 
+// header is the first line of what raw writes.
+func header() string {
+	names := []string{"scenario", "policy", "run"}
+	for i := range columns {
+		names = append(names, strings.ReplaceAll(columns[i].name, ",", ""))
+	}
+	return strings.Join(names, ",")
+}
+
 // raw writes every run.
 func raw(cells []*cell, path string) error {
 	var out bytes.Buffer
-	fmt.Fprint(&out, "scenario,policy,run")
-	for i := range columns {
-		fmt.Fprintf(&out, ",%s", strings.ReplaceAll(columns[i].name, ",", ""))
-	}
+	fmt.Fprint(&out, header())
 	n := len(sharing.GoalPolicies)
 	for k, x := range cells {
 		for run := range x.runs {

@@ -211,7 +211,7 @@ func (l *Ledger) others(old, p *plan.Placement) []plan.Placement {
 		}
 		after := will.placement(l, h)
 		changes := !after.CPUs.Equal(before[k].CPUs) || !after.Home.Equal(before[k].Home)
-		stale := takes && h.CPUs.Intersects(taken) // it was told its CPUs before a hold
+		stale := takes && h.CPUs.Intersects(taken) // its CPUs are from before a hold
 		if changes || stale {
 			out = append(out, after)
 		}

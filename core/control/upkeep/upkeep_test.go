@@ -464,7 +464,7 @@ func TestDeadOfRunningWork(t *testing.T) {
 	r.host.Work.Journal.Put(again)
 	r.Result(&r.host, &work.Result{ID: r.Pruning.Effect, Each: []*work.Failure{{Code: work.Gone}}})
 	if r.Pruning == nil {
-		t.Fatal("nobody looks for the heirs of a process that ended")
+		t.Fatal("no search for the heirs of a process that ended")
 	}
 	r.Result(&r.host, &work.Result{ID: r.Pruning.Effect})
 	if r.paths() != "" {
