@@ -54,7 +54,9 @@ func Order(in Input, id workload.ID, nodes topology.NodeSet) (plan.Plan, plan.De
 	spec.Nodes = nodes
 	spec.MaxNodes = nodes.Len()
 	r := ledger.Place(place.Request{Spec: spec, Memory: s.Observation.Memory, Must: true})
-	if !r.Placed() || r.Decision.Outcome == plan.Kept {
+	now := place.Of(in.State.Placements, id) // nil for work that a person alone places
+	there := r.Decision.Outcome == plan.Kept && now != nil && now.Home.Equal(old.Home)
+	if !r.Placed() || there {
 		return first, r.Decision
 	}
 	p := r.Placement
@@ -64,7 +66,12 @@ func Order(in Input, id workload.ID, nodes topology.NodeSet) (plan.Plan, plan.De
 		return refuse(why)
 	}
 	d := r.Decision
-	d.Reasons = append([]words.Reason{words.Because(words.Ordered, old.Home, p.Home)}, d.Reasons...)
+	d.Outcome = plan.Placed
+	why = words.Because(words.Ordered, old.Home, p.Home)
+	if p.Home.Equal(old.Home) { // homenode would have chosen it, too
+		why = words.Because(words.OrderedTo, p.Home)
+	}
+	d.Reasons = append([]words.Reason{why}, d.Reasons...)
 	if s.Observation.HasPolicy() {
 		d.Reasons = append(d.Reasons, words.Because(words.PolicyKeeps, s.Observation.OwnPolicy))
 	}

@@ -75,6 +75,7 @@ var (
 // Answers to an order to move a workload.
 var (
 	Ordered        = says("ordered", "It was ordered to move from {nodes} to {nodes}.")
+	OrderedTo      = says("ordered-to", "It was ordered to move to {nodes}.")
 	NoSuchWorkload = says("no-such-workload", "No such workload.")
 	NoSuchNode     = says("no-such-node", "No node {}.")
 	PolicyKeeps    = says("policy-keeps", "It has its own memory policy ({}): memory that it allocates later follows that policy, not its home.")

@@ -10,6 +10,7 @@ import (
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/words/wordstest"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -111,6 +112,29 @@ func TestOrderOfAside(t *testing.T) {
 	}
 	if p := place.Of(next.Placements, "/b"); p != nil {
 		t.Errorf("nobody named it: %+v", p)
+	}
+}
+
+// TestOrderOfAsideToItsNode: an order for the node that would be chosen anyway places what gets no home by itself, too.
+func TestOrderOfAsideToItsNode(t *testing.T) {
+	in, homes := orders(t)
+	in.Subjects[0].Spec.Given, in.Subjects[0].Aside = false, words.Because(words.TerminalShell)
+	in.State.Placements, homes = homes[1:], homes[1:]
+	next, moved, bad := Order(in, homes, "/a", topology.Nodes(0))
+	if bad != nil || moved.Outcome != plan.Placed || moved.To.String() != "0" || !moved.From.Empty() {
+		t.Errorf("%+v, %+v", bad, moved)
+	}
+	p := place.Of(next.Placements, "/a")
+	if p == nil || p.Home.String() != "0" {
+		t.Errorf("%+v", p)
+	}
+	if !wordstest.Has(moved.Decision.Reasons, words.Because(words.OrderedTo, "0")) {
+		t.Errorf("%s", moved.Decision.Reasons)
+	}
+	for _, d := range next.Report.Decisions {
+		if d.Workload == "/a" && (d.Outcome != plan.Placed || moved.Decision.Outcome != plan.Placed) {
+			t.Errorf("%+v, %+v", d, moved.Decision)
+		}
 	}
 }
 
