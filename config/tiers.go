@@ -16,20 +16,9 @@ type Tiers struct {
 	Protect control.Protection `yaml:"protect"` // low or min
 	// Most is how much of the memory of a node may be protected, 1 to 95 percent. Half: other work must run, too.
 	Most float64 `yaml:"most"`
-	// LRU: classic, because the kernel's LRU of generations demotes what memory.low protects.
-	LRU LRU `yaml:"lru"` // classic or keep
 	// Weights: keep, because the weights are the whole host's and other programs may rely on them.
 	Weights Weights `yaml:"weights"` // keep or set
 }
-
-// LRU is the kernel's LRU while memory.low protects work.
-type LRU string
-
-// Choices of the LRU.
-const (
-	ClassicLRU LRU = "classic" // of two lists
-	KeepLRU    LRU = "keep"    // as it is
-)
 
 // Weights is the use of the kernel's weights of weighted interleave.
 type Weights string
@@ -46,7 +35,6 @@ func (t *Tiers) validate() error {
 	}
 	return cmp.Or(
 		oneOf("tiers.mode", t.Mode, control.TiersOff, control.TiersReport, control.TiersPlace),
-		oneOf("tiers.lru", t.LRU, ClassicLRU, KeepLRU),
 		oneOf("tiers.weights", t.Weights, KeepWeights, SetWeights),
 		oneOf("tiers.protect", t.Protect, control.ProtectLow, control.ProtectMin),
 	)
@@ -54,12 +42,10 @@ func (t *Tiers) validate() error {
 
 func defaultTiers() Tiers {
 	return Tiers{
-		Mode: control.TiersReport, Protect: control.ProtectLow, LRU: ClassicLRU, Most: 50, Weights: KeepWeights,
+		Mode: control.TiersReport, Protect: control.ProtectLow, Most: 50, Weights: KeepWeights,
 	}
 }
 
 func (t *Tiers) settings() control.TierSettings {
-	return control.TierSettings{
-		Mode: t.Mode, Protect: t.Protect, Most: t.Most / 100, KeepLRU: t.LRU == KeepLRU,
-	}
+	return control.TierSettings{Mode: t.Mode, Protect: t.Protect, Most: t.Most / 100}
 }

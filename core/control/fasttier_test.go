@@ -7,7 +7,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -31,9 +30,8 @@ func (f *fake) addSlow(h *topology.Host) {
 	h.Nodes = append(h.Nodes, slow)
 	h.AllowedMems.Add(id)
 	h.HMATBandwidth = f.bandwidth
-	lru := f.get(plan.HostFile, hostprep.Generations)
 	h.Tiering = topology.Tiering{
-		Demotion: true, Promotion: f.promotes, Generations: lru != "" && lru != hostprep.NoGenerations,
+		Demotion: true, Promotion: f.promotes,
 		Tiers: []topology.Tier{{ID: 4, Nodes: topology.Nodes(0, 1)}, {ID: 22, Nodes: topology.Nodes(id)}},
 	}
 }
@@ -116,37 +114,6 @@ func TestFastTier(t *testing.T) {
 	if diff := cmp.Diff(before[string(plan.MemoryLow)+" /web"], f.get(plan.MemoryLow, "/web")); diff != "" {
 		t.Errorf("undo left %s", diff)
 	}
-}
-
-// TestFastTierLRU: the kernel's older LRU stands from the first protection on, through a restart of the daemon and
-// without the work; the configuration and undo each restore the LRU of generations.
-func TestFastTierLRU(t *testing.T) {
-	f, web, _ := tiered(t, "web", 2*gib, keep)
-	const on = "0x0007"
-	f.set(plan.HostFile, hostprep.Generations, on)
-	lru := func(when, want string) {
-		t.Helper()
-		if got := f.get(plan.HostFile, hostprep.Generations); got != want {
-			t.Errorf("%s: the LRU is %s, want %s", when, got, want)
-		}
-	}
-	f.scan(4)
-	lru("protected", hostprep.NoGenerations)
-	delete(f.works, web)
-	f.scan(4)
-	lru("without the work", hostprep.NoGenerations)
-	f.start(keep)
-	f.scan(4)
-	lru("another daemon", hostprep.NoGenerations)
-	f.start(func(s *Settings) { s.Tiers.KeepLRU = true })
-	f.scan(4)
-	lru("the configuration keeps it", on)
-	f.start(func(s *Settings) { s.Tiers.KeepLRU = false })
-	f.works[f.add("web", 2, 2*gib, 0)].obs.Used = gib
-	f.scan(4)
-	lru("other work", hostprep.NoGenerations)
-	f.undo("")
-	lru("undone", on)
 }
 
 // TestFastTierReports: in mode report, explain shows what would be done, and nothing is changed.

@@ -133,7 +133,6 @@ func (c *capture) node(id NodeID) {
 func (c *capture) memory(host *Host) {
 	c.files("sys/kernel/mm/numa", "demotion_enabled")
 	c.files("proc/sys/kernel", "numa_balancing")
-	c.files("sys/kernel/mm/lru_gen", "enabled")
 	t := &tree{fsys: c.fsys}
 	tiers, _ := t.names(tierDir)
 	for _, name := range tiers[:min(len(tiers), maxTiers)] {

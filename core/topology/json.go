@@ -53,8 +53,6 @@ type (
 		Demotion  bool       `json:"demotion"`        // whether the kernel moves cold pages to a slower tier
 		Promotion bool       `json:"promotion"`       // whether it brings hot pages back (bit 2 of kernel.numa_balancing)
 		Tiers     []tierJSON `json:"tiers,omitempty"` // the kernel's tiers, fastest first
-		// whether it finds cold pages by its LRU of generations
-		Generations bool `json:"generations"`
 	}
 	tierJSON struct {
 		ID    int    `json:"tier"`  // number of the tier, higher is slower
@@ -270,7 +268,7 @@ func (t *Tiering) toJSON() *tieringJSON {
 	if !t.Demotion && !t.Promotion && len(t.Tiers) < 2 {
 		return nil
 	}
-	out := &tieringJSON{Demotion: t.Demotion, Promotion: t.Promotion, Generations: t.Generations}
+	out := &tieringJSON{Demotion: t.Demotion, Promotion: t.Promotion}
 	for _, tier := range t.Tiers {
 		out.Tiers = append(out.Tiers, tierJSON{tier.ID, tier.Nodes.String()})
 	}

@@ -394,7 +394,6 @@ func (w *wireReader) tiering(j *tieringJSON) {
 	}
 	t := &w.h.Tiering
 	t.Demotion, t.Promotion = j.Demotion, j.Promotion
-	t.Generations = j.Generations
 	for i, tier := range j.Tiers {
 		path := fmt.Sprintf("tiering.tiers[%d]", i)
 		if i >= maxTiers {

@@ -411,10 +411,6 @@ type Tiering struct {
 	Demotion  bool   // cold pages go to a slower tier where a node is short: /sys/kernel/mm/numa/demotion_enabled
 	Promotion bool   // hot pages come back: bit 2 of kernel.numa_balancing
 	Tiers     []Tier // fastest first; nil when the kernel does not show them (before 6.1)
-
-	// Generations: the kernel finds cold pages by its LRU of generations (Linux 6.1, mm/vmscan.c), and not by the older
-	// one of two lists: bit 0 of /sys/kernel/mm/lru_gen/enabled.
-	Generations bool
 }
 
 // Tier is one of the kernel's tiers of memory.
@@ -434,10 +430,6 @@ func (t *tree) readTiering() (out Tiering) {
 	if text, ok, err := t.read("proc/sys/kernel/numa_balancing"); err == nil && ok {
 		mode, err := strconv.ParseUint(text, 10, 32)
 		out.Promotion = err == nil && mode&2 != 0 // NUMA_BALANCING_MEMORY_TIERING
-	}
-	if text, ok, err := t.read("sys/kernel/mm/lru_gen/enabled"); err == nil && ok {
-		caps, err := strconv.ParseUint(text, 0, 32)
-		out.Generations = err == nil && caps&1 != 0
 	}
 	names, err := t.names(tierDir)
 	if err != nil {

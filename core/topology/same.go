@@ -42,8 +42,7 @@ func sameLLC(a, b LLC) bool {
 }
 
 func (t *Tiering) same(u *Tiering) bool {
-	return t.Demotion == u.Demotion && t.Promotion == u.Promotion && t.Generations == u.Generations &&
-		(t.Tiers == nil) == (u.Tiers == nil) &&
+	return t.Demotion == u.Demotion && t.Promotion == u.Promotion && (t.Tiers == nil) == (u.Tiers == nil) &&
 		same(t.Tiers, u.Tiers, func(a, b Tier) bool { return a.ID == b.ID && a.Nodes.Equal(b.Nodes) })
 }
 

@@ -6,9 +6,6 @@ var (
 		"{} is {size}: it uses {size} at least, and the kernel demotes other work first.")
 	FastWithin = says("fast-within",
 		"{} of the cgroup above is that of the important work in it, because it bounds the cgroups below.")
-	FastLRU = says("fast-lru",
-		"The kernel's LRU of generations demotes protected memory, too; "+
-			"the older one does so only where it finds nothing else.")
 	FastReclaim = says("fast-reclaim",
 		"{size} of batch work is demoted to make room for important work in the fast memory of node {}.")
 	FastWouldReclaim = says("fast-would-reclaim",

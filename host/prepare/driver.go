@@ -43,7 +43,6 @@ const (
 	mask               // of CPUs, in hex
 	number             //
 	word               // one of several, the chosen one in brackets
-	bits               // in hex, after 0x
 )
 
 // setting is one thing with a value.
@@ -88,9 +87,6 @@ func parse(kind plan.SettingKind, path string) (setting, error) {
 		case hostprep.KSM, hostprep.NUMABalancing, hostprep.CacheAware:
 			s.form = number
 			return s, nil
-		case hostprep.Generations:
-			s.form = bits
-			return s, nil
 		}
 		if poolFile().MatchString(path) {
 			s.form = number
@@ -129,9 +125,6 @@ func (s setting) text(to string) (string, error) {
 	case number:
 		n, err := strconv.ParseUint(to, 10, 63)
 		return strconv.FormatUint(n, 10), err
-	case bits:
-		n, err := strconv.ParseUint(to, 0, 16)
-		return fmt.Sprintf("0x%04x", n), err
 	}
 	if !wordForm().MatchString(to) {
 		return "", fmt.Errorf("%q is no word", to)

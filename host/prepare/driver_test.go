@@ -496,8 +496,6 @@ func TestFilesOfCPUs(t *testing.T) {
 		"sys/kernel/mm/mempolicy/weighted_interleave/node2":                       number,
 		"sys/kernel/mm/mempolicy/weighted_interleave/auto":                        word,
 		"sys/kernel/mm/mempolicy/weighted_interleave/node2/../../../../etc":       -1,
-		"sys/kernel/mm/lru_gen/enabled":                                           bits,
-		"sys/kernel/mm/lru_gen/min_ttl_ms":                                        -1,
 		"sys/kernel/mm/mempolicy/weighted_interleave/other":                       -1,
 	} {
 		s, err := parse(plan.HostFile, path)

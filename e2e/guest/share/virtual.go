@@ -357,8 +357,8 @@ func shareOrder(t *lab.T) {
 		slices.Sort(done[i])
 	}
 	period := tollPeriod.Microseconds()
-	said := fmt.Sprintf("99 of 100 requests answered within %d µs with nothing done, %d with weights, %d with homenode; "+
-		"the clock %d µs late at most, %d and %d", done[0].at(99), done[1].at(99), done[2].at(99),
+	said := fmt.Sprintf("99 of 100 requests answered within %d µs with nothing done, %d with weights, "+
+		"%d with homenode; the clock %d µs late at most, %d and %d", done[0].at(99), done[1].at(99), done[2].at(99),
 		late[0].at(99), late[1].at(99), late[2].at(99))
 	if done[2].at(99) >= period {
 		t.Fatalf("%s: with homenode, want the answers within the %d µs until the next request", said, period)

@@ -3,8 +3,6 @@
 //
 //   - memory.low of important work is the memory that it uses, so that the kernel demotes others first. With
 //     protect: min it is memory.min, which the kernel never breaks.
-//   - The kernel's LRU of generations gives way to the older one, which takes memory below memory.low only where it
-//     finds nothing else (lru.go).
 //   - memory.reclaim of batch work makes room in that work's home, paced, before the kernel must: where a node runs
 //     short, the kernel demotes protected pages, too.
 //   - Pages of important work that lie in slower memory move up into that room, unless the kernel promotes

@@ -45,7 +45,6 @@ type Settings struct {
 	Mode    Mode       `json:"mode,omitempty"` // "" is off
 	Protect Protection `json:"protect,omitempty"`
 	Most    float64    `json:"most,omitempty"` // share of a node's memory that may be protected, 0 to 1
-	KeepLRU bool       `json:"keep_lru,omitempty"`
 }
 
 const (
@@ -111,15 +110,12 @@ type Bound struct {
 func (Bound) Name() string { return "fasttier" }
 
 // Owns implements concern.Concern.
-// memory.low is the sharing concern's where the configuration has share.protect_memory.
-func (b Bound) Owns(e *plan.Entry) bool {
-	switch e.Kind {
-	case plan.MemoryMin:
-		return true
-	case plan.MemoryLow:
-		return !b.Elsewhere
-	}
-	return e.Kind == plan.HostFile && e.Workload == LRU
+func (b Bound) Owns(e *plan.Entry) bool { return Owns(e.Kind, b.Elsewhere) }
+
+// Owns reports whether settings of a kind are of this concern. memory.low is the sharing concern's where the
+// configuration has share.protect_memory.
+func Owns(kind plan.SettingKind, elsewhere bool) bool {
+	return kind == plan.MemoryMin || (kind == plan.MemoryLow && !elsewhere)
 }
 
 // Ended implements concern.Concern.
@@ -183,7 +179,6 @@ func (b Bound) Decide(sc *concern.Scene) concern.Desired {
 	}
 	t.findWork()
 	t.protect()
-	t.lru()
 	t.room()
 	for _, x := range t.work {
 		t.moveUp(x)

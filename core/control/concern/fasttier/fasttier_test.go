@@ -8,7 +8,6 @@ import (
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/concern/concerntest"
 	"github.com/homenode/homenode/core/control/work"
-	"github.com/homenode/homenode/core/hostprep"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
@@ -99,45 +98,6 @@ func TestActs(t *testing.T) {
 	}
 }
 
-// TestLRU: the LRU of generations, which demotes what memory.low protects, gives way to the older one as soon as work
-// is protected by memory.low, and stays away whichever work comes and goes.
-func TestLRU(t *testing.T) {
-	file := "file " + hostprep.Generations + " of kernel-lru: set-file "
-	off := file + " > 0x0000 fast-lru"
-	for _, c := range []struct {
-		name   string
-		change func(*host)
-		want   string
-	}{
-		{"protected", func(*host) {}, off},
-		{"mode report", func(h *host) { h.Mode = Report }, ""},
-		{"memory.min holds by either", func(h *host) { h.Protect = Min }, ""},
-		{"the configuration keeps it", func(h *host) { h.KeepLRU = true }, ""},
-		{"memory.low is the sharing concern's", func(h *host) { h.Elsewhere = true }, off},
-		{"the older one", func(h *host) { h.sc.Snapshot.Host.Tiering.Generations = false }, ""},
-		{"nothing is protected", func(h *host) { h.sc.Subjects[0].Observation.Used = 0 }, ""},
-		{"held", func(h *host) { h.loop.Is("held kernel-lru") }, ""},
-		{"set before, and nothing is protected now", func(h *host) {
-			concerntest.Set(h.sc, LRU, plan.HostFile, hostprep.Generations, "0x0000")
-			h.sc.Snapshot.Host.Tiering.Generations = false
-			h.sc.Subjects[0].Observation.Used = 0
-		}, file + "0x0000 > 0x0000 fast-lru"},
-	} {
-		h := on(t)
-		h.sc.Snapshot.Host.Tiering.Generations = true
-		h.add("/x", workload.Online, gib, gib, gib)
-		c.change(h)
-		h.scan()
-		var got []concern.Desire
-		for _, d := range h.out.Settings {
-			if d.Kind == plan.HostFile {
-				got = append(got, d)
-			}
-		}
-		concerntest.Expect(t, c.name, concerntest.Lines(got), c.want)
-	}
-}
-
 // TestOwns: memory.min, and memory.low where the concern of sharing does not set that.
 func TestOwns(t *testing.T) {
 	for kind, want := range map[plan.SettingKind][2]bool{
@@ -146,11 +106,6 @@ func TestOwns(t *testing.T) {
 		got := [2]bool{Bound{}.Owns(&plan.Entry{Kind: kind}), Bound{Elsewhere: true}.Owns(&plan.Entry{Kind: kind})}
 		if got != want {
 			t.Errorf("%s: %v, want %v", kind, got, want)
-		}
-	}
-	for id, want := range map[workload.ID]bool{LRU: true, "interleave-weights": false} {
-		if got := (Bound{}).Owns(&plan.Entry{Kind: plan.HostFile, Workload: id}); got != want {
-			t.Errorf("file of %s: %v", id, got)
 		}
 	}
 	if (Bound{}).Ended(nil, nil, nil) {
