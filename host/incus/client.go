@@ -44,7 +44,7 @@ type wireProject struct {
 // limited says for which sizes of the instances of a project Incus asks only its users.
 type limited struct{ cpus, memory bool }
 
-// limitedIn reads a project. Whoever may use one that is not restricted is root of the host in all but name (Incus,
+// limitedIn reads a project. Users of one without restrictions are root of the host in all but name (Incus,
 // "Restricted projects"); in a restricted one the administrator may have limited all instances together.
 func limitedIn(p *wireProject) limited {
 	if p.Config["restricted"] != "true" {

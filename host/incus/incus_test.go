@@ -203,8 +203,8 @@ func TestRuleVouchesForItsWishes(t *testing.T) {
 	}
 }
 
-// TestLimitsOfRestrictedProjects: who may use only a restricted project chooses the limits of its virtual machines:
-// they count up to the ceiling, except for limits that the administrator has set for the whole project.
+// TestLimitsOfRestrictedProjects: the users of a restricted project choose the limits of its virtual machines: these
+// count up to the ceiling, except for limits that the administrator has set for the whole project.
 func TestLimitsOfRestrictedProjects(t *testing.T) {
 	f := newFake(t)
 	f.projects = `{"name":"default","config":{}},{"name":"prod","config":{"restricted":"false"}},

@@ -18,8 +18,7 @@ const (
 	mostOpen    = 20_000
 
 	// mostInfos bounds the fdinfo that is read of one workload. A driver of a GPU goes through all buffers of a
-	// descriptor for it, under the lock that its work takes, too (drm_show_memory_stats). What comes after these
-	// counts as opened in full.
+	// descriptor for it, under the lock of its work (drm_show_memory_stats). Descriptors after these count without it.
 	mostInfos = 256
 
 	// mostHoldersNamed is how many processes the evidence names.
@@ -148,7 +147,7 @@ func (r *round) gpuFiles(g *gathered, o *workload.Observation) {
 	}
 }
 
-// allowance is what may still be read of one workload.
+// allowance bounds the reading of one workload: descriptors and fdinfo that are left.
 type allowance struct{ descriptors, infos int }
 
 // opened is the GPUs that one process has open.

@@ -174,7 +174,7 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	}
 }
 
-// Of a GPU that a workload has open thousands of times, only some descriptors are looked at closer: the driver of a GPU
+// Of a GPU that a workload has open thousands of times, the fdinfo of only some descriptors is read: the driver of a GPU
 // goes through all buffers of a descriptor for its fdinfo. All of them count.
 func TestInfosAreBounded(t *testing.T) {
 	f := New("")

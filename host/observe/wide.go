@@ -24,7 +24,7 @@ const (
 // wide is what is known of the threads of a workload whose home has several nodes.
 type wide struct {
 	first   time.Time      // look at them
-	noticed time.Time      // when it was first to be looked at
+	noticed time.Time      // when its turn was first asked for
 	at      time.Time      // of the newest one
 	ticks   map[int]uint64 // by thread, then
 	counted int            // threads, then
@@ -34,8 +34,8 @@ type wide struct {
 }
 
 // readWide looks at the threads of the workloads whose home has several nodes, the longest
-// unasked first, one in a look. Every user can begin work with many threads in each look: work without a home comes
-// last, and new work after what waits for its turn.
+// unasked first, one in a look. Every user can begin work with many threads again and again: work without a home comes
+// last, and new work after work that waits for its turn.
 func (o *Observer) readWide(reported []*work) {
 	var due *work
 	for _, w := range reported {

@@ -157,7 +157,7 @@ func TestPerProcess(t *testing.T) {
 	}
 }
 
-// TestWideInTurn: a user who begins work of many threads in each look keeps no other work from being read, with homes
+// TestWideInTurn: a user who begins work of many threads in each scan keeps no other work from being read, with homes
 // of several nodes for the new work or without.
 func TestWideInTurn(t *testing.T) {
 	for name, homes := range map[string]bool{"no homes": false, "homes": true} {

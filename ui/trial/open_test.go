@@ -48,7 +48,9 @@ func TestLinksOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	file := func(name string, uid int) {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at(name)), 0o755), os.WriteFile(at(name), []byte("42\n"), 0o600), os.Chown(at(name), uid, uid)); err != nil {
+		made := os.MkdirAll(filepath.Dir(at(name)), 0o755)
+		written := os.WriteFile(at(name), []byte("42\n"), 0o600)
+		if err := errors.Join(made, written, os.Chown(at(name), uid, uid)); err != nil {
 			t.Fatal(err)
 		}
 	}
