@@ -32,7 +32,8 @@ func (d *Daemon) scan() {
 }
 
 // pause is the time from one scan to the next: the period, and less while there is a hurry. Scans then take a
-// third of a CPU at most, for ten seconds after work got a home of several nodes.
+// third of a CPU at most, for ten seconds after work got a home of several nodes, and for a tenth of the time when such
+// work comes again and again.
 func (d *Daemon) pause() time.Duration {
 	v := d.View()
 	if !d.o.Settings.Enforce || !d.o.Clock.Now().Before(v.Wide.Hurry) {

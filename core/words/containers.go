@@ -18,6 +18,7 @@ var (
 	WishNotWhole      = says("wish-not-whole", "it requests no whole number of CPUs")
 	WishNotDedicated  = says("wish-not-dedicated", "it goes with class dedicated")
 	WishNotBound      = says("wish-not-bound", "the memory of dedicated work is bound to its home")
+	WishRuled         = says("wish-ruled", "a rule of the configuration sets it")
 	WishUnlimited     = says("wish-unlimited", "it has no memory limit, and no grant in containers.annotations allows memory for its namespace")
 	WishBeyondLimit   = says("wish-beyond-limit", "that is more than its memory limit, and no grant in containers.annotations allows memory for its namespace")
 	PodAnnotations    = says("pod-annotations", "{}. It runs as {}. docs/containers.md, Grants, lists the permitted annotations.")

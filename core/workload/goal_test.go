@@ -79,3 +79,29 @@ func TestGoalNeedsAGrant(t *testing.T) {
 		}
 	}
 }
+
+// TestGoalOfARuleStands: a grant lets a pod's author set a goal where the operator has set none.
+func TestGoalOfARuleStands(t *testing.T) {
+	goal, err := workload.ParseGoal("most=50%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ruled, err := workload.ParseGoal("most=2%")
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := workload.Spec{Goals: []workload.Goal{ruled}}
+	wish := workload.Wishes{Goal: &goal}
+	refused := wish.Over(&spec, &workload.Asked{}, workload.Backing{}, func(workload.Permission) bool { return true })
+	if len(spec.Goals) != 1 || spec.Goals[0] != ruled {
+		t.Errorf("goals %v, want that of the rule, %v", spec.Goals, ruled)
+	}
+	if len(refused) != 1 || !strings.Contains(refused[0].String(), "a rule of the configuration") {
+		t.Errorf("refused %v", refused)
+	}
+	same := workload.Wishes{Goal: &ruled}
+	refused = same.Over(&spec, &workload.Asked{}, workload.Backing{}, func(workload.Permission) bool { return true })
+	if len(refused) > 0 {
+		t.Errorf("the goal of the rule, wished for again: refused %v", refused)
+	}
+}

@@ -157,12 +157,14 @@ func (w *Wishes) Over(spec *Spec, asked *Asked, backing Backing, may func(Permis
 	if w.Bandwidth && spec.Class == Dedicated {
 		no("policy "+PolicyBandwidth, words.Because(words.WishNotBound))
 	}
-	if w.Goal != nil {
-		if may(MayHaveGoal) {
-			spec.Goals = []Goal{*w.Goal}
-		} else {
-			no("slo "+w.Goal.String(), words.Because(words.WishNotGranted, string(MayHaveGoal)))
-		}
+	switch {
+	case w.Goal == nil || slices.Contains(spec.Goals, *w.Goal):
+	case !may(MayHaveGoal):
+		no("slo "+w.Goal.String(), words.Because(words.WishNotGranted, string(MayHaveGoal)))
+	case len(spec.Goals) > 0:
+		no("slo "+w.Goal.String(), words.Because(words.WishRuled))
+	default:
+		spec.Goals = []Goal{*w.Goal}
 	}
 	if w.Memory > 0 {
 		switch {

@@ -31,6 +31,26 @@ type wireInstance struct {
 		Status string `json:"status"`
 		PID    int    `json:"pid"`
 	} `json:"state"`
+
+	limited limited
+}
+
+// wireProject is a project in an answer.
+type wireProject struct {
+	Name   string            `json:"name"`
+	Config map[string]string `json:"config"`
+}
+
+// limited says for which sizes of the instances of a project Incus asks only its users.
+type limited struct{ cpus, memory bool }
+
+// limitedIn reads a project. Users of one without restrictions are root of the host in all but name (Incus,
+// "Restricted projects"); in a restricted one the administrator may have limited all instances together.
+func limitedIn(p *wireProject) limited {
+	if p.Config["restricted"] != "true" {
+		return limited{}
+	}
+	return limited{cpus: p.Config["limits.cpu"] == "", memory: p.Config["limits.memory"] == ""}
 }
 
 // get asks one server and reads the metadata of its answer.
@@ -96,9 +116,21 @@ func instancesOf(ctx context.Context, socket string) ([]wireInstance, error) {
 	if len(all) > mostInstances {
 		return nil, errors.New("more than 10000 instances")
 	}
+	var projects []wireProject
+	if err := get(ctx, socket, "/1.0/projects?recursion=1", &projects); err != nil {
+		return nil, err
+	}
+	by := map[string]limited{"": {}, "default": {}}
+	for i := range projects {
+		by[projects[i].Name] = limitedIn(&projects[i])
+	}
 	here := all[:0]
 	for i := range all {
 		elsewhere := s.Environment.Clustered && all[i].Location != s.Environment.Name
+		known := false
+		if all[i].limited, known = by[all[i].Project]; !known { // it is as new as the instance
+			all[i].limited = limited{cpus: true, memory: true}
+		}
 		if all[i].State != nil && !elsewhere {
 			here = append(here, all[i])
 		}

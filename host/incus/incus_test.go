@@ -27,8 +27,10 @@ type fake struct {
 	root   string
 	server string
 	answer http.HandlerFunc // of the instances
-	asked  int
-	now    time.Time
+
+	projects string // in JSON
+	asked    int
+	now      time.Time
 }
 
 func newFake(t *testing.T) *fake {
@@ -53,6 +55,9 @@ func newFake(t *testing.T) *fake {
 			t.Errorf("asked for %s", r.URL)
 		}
 		f.answer(w, r)
+	})
+	mux.HandleFunc("GET /1.0/projects", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, `{"type":"sync","metadata":[%s]}`, f.projects)
 	})
 	s := &http.Server{Handler: mux}
 	go s.Serve(l)
@@ -195,6 +200,42 @@ func TestRuleVouchesForItsWishes(t *testing.T) {
 	got, _ = f.claimsOf(s)
 	if web := got["incus:web"]; web.Asked.CPUs != workload.Operator || web.Spec.CPUs != 2 {
 		t.Errorf("%+v, %d CPUs", web.Asked, web.Spec.CPUs)
+	}
+}
+
+// TestLimitsOfRestrictedProjects: the users of a restricted project choose the limits of its virtual machines: these
+// count up to the ceiling, except for limits that the administrator has set for the whole project.
+func TestLimitsOfRestrictedProjects(t *testing.T) {
+	f := newFake(t)
+	f.projects = `{"name":"default","config":{}},{"name":"prod","config":{"restricted":"false"}},
+		{"name":"user-1000","config":{"restricted":"true"}},
+		{"name":"sized","config":{"restricted":"true","limits.cpu":"8","limits.memory":"16GiB"}}`
+	var all []string
+	for i, project := range []string{"default", "prod", "user-1000", "sized", "unknown"} {
+		pid := 200 + i
+		f.process(pid, "qemu-system-x86", "/system.slice/incus.service")
+		limits := map[string]string{"limits.cpu": "4", "limits.memory": "8GiB"}
+		vm := instanceJSON("vm", "virtual-machine", pid, limits)
+		all = append(all, strings.Replace(vm, `"project":"default"`, `"project":"`+project+`"`, 1))
+	}
+	f.says(strings.Join(all, ","))
+	own := workload.Asked{CPUs: workload.Own, Memory: workload.Own}
+	got, problems := f.claimsOf(f.source(Options{}))
+	for id, want := range map[workload.ID]workload.Asked{
+		"incus:vm": {}, "incus:prod/vm": {}, "incus:user-1000/vm": own, "incus:sized/vm": {}, "incus:unknown/vm": own,
+	} {
+		c := got[id]
+		if c.Asked != want || c.Spec == nil || c.Spec.CPUs != 4 || c.Spec.Memory != 8<<20 {
+			t.Errorf("%s: %+v, want %+v", id, c, want)
+		}
+	}
+	if len(problems) > 0 {
+		t.Errorf("%q", problems)
+	}
+	grant := workload.Grant{Allow: []workload.Permission{workload.MayBookMemory}, Namespaces: []string{"incus/user-*"}}
+	got, _ = f.claimsOf(f.source(Options{Grants: []workload.Grant{grant}}))
+	if asked := got["incus:user-1000/vm"].Asked; asked.Memory != workload.Operator || asked.CPUs != workload.Own {
+		t.Errorf("with a grant: %+v", asked)
 	}
 }
 

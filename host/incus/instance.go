@@ -29,6 +29,7 @@ type instance struct {
 	memory  topology.KiB // of a virtual machine
 	limits  string       // limits.cpu, where Incus chooses or pins the CPUs by it; else ""
 	nodes   string       // limits.cpu.nodes
+	own     limited      // which of its sizes only the users of its project chose
 	huge    bool         // memory of 2 MiB pages
 	devices []string     // of the host that it has whole
 	wishes  workload.Wishes
@@ -71,6 +72,7 @@ func read(server string, w *wireInstance) (i instance, ok bool, bad string) {
 	}
 	i = instance{server: server, name: w.Name, project: w.Project, machine: w.Type == "virtual-machine"}
 	i.process.PID = w.State.PID
+	i.own = w.limited
 	i.sizes(w.Config)
 	for _, key := range slices.Sorted(maps.Keys(w.Config)) { // the class before the tier
 		if key, ours := strings.CutPrefix(key, prefix); ours {

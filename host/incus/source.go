@@ -347,8 +347,12 @@ func (s *Source) claim(i *instance) (workload.Claim, []string) {
 		ID: spec.ID, Name: spec.Name, Also: []string{i.name}, Running: true, Ruled: true,
 		Alone: s.alone(i), Owner: workload.NamespaceOwner(i.namespace()),
 	}
+	may := func(p workload.Permission) bool {
+		return slices.ContainsFunc(s.o.Grants, func(g workload.Grant) bool { return g.Allows(p, i.namespace(), nil) })
+	}
 	if i.machine {
 		c.Process = i.process
+		c.Asked = i.asked(may)
 	} else {
 		c.Cgroups = []string{i.cgroup}
 		if i.cpus > 0 { // by a key, which its author chose
@@ -364,15 +368,28 @@ func (s *Source) claim(i *instance) (workload.Claim, []string) {
 	}
 	// No scheduler has placed instances by other requests: their limits count.
 	backing := workload.Backing{Guaranteed: true, CPUs: i.cpus, Limit: i.memory}
-	refused := i.wishes.Over(&spec, &c.Asked, backing, func(p workload.Permission) bool {
-		return slices.ContainsFunc(s.o.Grants, func(g workload.Grant) bool { return g.Allows(p, i.namespace(), nil) })
-	})
+	refused := i.wishes.Over(&spec, &c.Asked, backing, may)
 	bad := slices.Clone(i.bad)
 	for _, why := range refused {
 		bad = append(bad, why.String())
 	}
 	c.Spec = &spec
 	return c, bad
+}
+
+// asked says who chose the sizes of a virtual machine: the users of its project, or the administrator.
+func (i *instance) asked(may func(workload.Permission) bool) (a workload.Asked) {
+	if i.own.cpus {
+		a.CPUs = workload.Own
+	}
+	switch {
+	case !i.own.memory:
+	case may(workload.MayBookMemory):
+		a.Memory = workload.Operator
+	default:
+		a.Memory = workload.Own
+	}
+	return a
 }
 
 // alone says why an instance is not homenode's to place.

@@ -17,6 +17,10 @@ const (
 	mostHolders = 256
 	mostOpen    = 20_000
 
+	// mostInfos bounds the fdinfo that is read of one workload. A driver of a GPU goes through all buffers of a
+	// descriptor for it, under the lock of its work (drm_show_memory_stats). Descriptors after these count without it.
+	mostInfos = 256
+
 	// mostHoldersNamed is how many processes the evidence names.
 	mostHoldersNamed = 4
 
@@ -121,13 +125,13 @@ func (r *round) gpuFiles(g *gathered, o *workload.Observation) {
 	}
 	holders := map[*topology.Device][]workload.Holder{}
 	file := map[*topology.Device]string{}
-	left := mostOpen
+	left := allowance{descriptors: mostOpen, infos: mostInfos}
 	for _, p := range o.Processes[:min(len(o.Processes), mostHolders)] {
 		open := r.openGPUs(p.PID, &left, file)
 		for _, d := range open.order {
 			holders[d] = append(holders[d], workload.Holder{Process: p, Files: open.files[d]})
 		}
-		if left <= 0 {
+		if left.descriptors <= 0 {
 			break
 		}
 	}
@@ -143,6 +147,9 @@ func (r *round) gpuFiles(g *gathered, o *workload.Observation) {
 	}
 }
 
+// allowance bounds the reading of one workload: descriptors and fdinfo that are left.
+type allowance struct{ descriptors, infos int }
+
 // opened is the GPUs that one process has open.
 type opened struct {
 	files map[*topology.Device]int
@@ -150,13 +157,13 @@ type opened struct {
 }
 
 // openGPUs counts the descriptors of each GPU of a process. file gets the name of one.
-func (r *round) openGPUs(pid int, left *int, file map[*topology.Device]string) opened {
+func (r *round) openGPUs(pid int, left *allowance, file map[*topology.Device]string) opened {
 	out := opened{files: map[*topology.Device]int{}}
 	dir := fmt.Sprintf("proc/%d/fd", pid)
-	names, _ := r.files.many(dir, *left)
+	names, _ := r.files.many(dir, left.descriptors)
 	for _, fd := range names {
-		*left--
-		if *left < 0 {
+		left.descriptors--
+		if left.descriptors < 0 {
 			return out
 		}
 		to, err := r.files.link(dir + "/" + fd)
@@ -168,7 +175,11 @@ func (r *round) openGPUs(pid int, left *int, file map[*topology.Device]string) o
 			continue
 		}
 		d := r.gpus.byChar[number]
-		if d == nil || r.onlyPath(pid, fd) {
+		if d == nil {
+			continue
+		}
+		left.infos--
+		if left.infos >= 0 && r.onlyPath(pid, fd) {
 			continue
 		}
 		if out.files[d] == 0 {

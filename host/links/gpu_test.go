@@ -174,10 +174,33 @@ func TestOpenFilesAreBounded(t *testing.T) {
 	}
 }
 
+// Of a GPU that a workload has open thousands of times, the fdinfo of only some descriptors is read: the driver of a GPU
+// goes through all buffers of a descriptor for its fdinfo. All of them count.
+func TestInfosAreBounded(t *testing.T) {
+	f := New("")
+	x := &crowded{gpus: true}
+	f.files = x
+	links, _ := f.Links(t.Context(), gpuHost(), []workload.Observation{work("/w", 1, 2, 3)})
+	if x.infos > mostInfos {
+		t.Errorf("%d fdinfo read", x.infos)
+	}
+	all := 0
+	for _, l := range links["/w"] {
+		for _, h := range l.Holders {
+			all += h.Files
+		}
+	}
+	if all != mostOpen {
+		t.Errorf("%d open files of GPUs, want %d", all, mostOpen)
+	}
+}
+
 // crowded is a machine whose processes have a million files open.
 type crowded struct {
 	fake
+	gpus  bool // they are GPUs
 	asked int
+	infos int // of descriptors, read
 }
 
 func (m *crowded) many(_ string, most int) ([]string, error) {
@@ -190,7 +213,28 @@ func (m *crowded) many(_ string, most int) ([]string, error) {
 
 func (m *crowded) list(dir string) ([]string, error) { return m.many(dir, mostEntries) }
 
-func (m *crowded) link(string) (string, error) { m.asked++; return "/data", nil }
+func (m *crowded) link(string) (string, error) {
+	m.asked++
+	if m.gpus {
+		return "/dev/nvidia0", nil
+	}
+	return "/data", nil
+}
+
+func (m *crowded) char(name string) (string, error) {
+	if m.gpus {
+		return "195:0", nil
+	}
+	return m.fake.char(name)
+}
+
+func (m *crowded) read(name string) (string, error) {
+	if strings.Contains(name, "/fdinfo/") {
+		m.infos++
+		return "pos:\t0\nflags:\t02\n", nil
+	}
+	return m.fake.read(name)
+}
 
 func FuzzMIGMinors(f *testing.F) {
 	f.Add("gpu0/gi0/access 3\nconfig 1\n")

@@ -24,6 +24,7 @@ const (
 // wide is what is known of the threads of a workload whose home has several nodes.
 type wide struct {
 	first   time.Time      // look at them
+	noticed time.Time      // when its turn was first asked for
 	at      time.Time      // of the newest one
 	ticks   map[int]uint64 // by thread, then
 	counted int            // threads, then
@@ -33,7 +34,8 @@ type wide struct {
 }
 
 // readWide looks at the threads of the workloads whose home has several nodes, the longest
-// unasked first, one in a look.
+// unasked first, one in a look. Every user can begin work with many threads again and again: work without a home comes
+// last, and new work after work that waits for its turn.
 func (o *Observer) readWide(reported []*work) {
 	var due *work
 	for _, w := range reported {
@@ -45,16 +47,36 @@ func (o *Observer) readWide(reported []*work) {
 		case !isWide:
 			w.wide.guessed = true
 		}
+		if w.wide.noticed.IsZero() {
+			w.wide.noticed = o.now
+		}
 		switch {
 		case w.wide.stale && w.wide.threads != nil:
 			o.readSets(w)
-		case o.wideDue(w, n) && (due == nil || w.wide.at.Before(due.wide.at)):
+		case o.wideDue(w, n) && (due == nil || o.comesBefore(w, due)):
 			due = w
 		}
 	}
 	if due != nil {
 		o.readWideOf(due)
 	}
+}
+
+// comesBefore reports whether the threads of a workload are to be read before those of another.
+func (o *Observer) comesBefore(w, other *work) bool {
+	home, others := o.with.Wide[w.id], o.with.Wide[other.id]
+	if home != others {
+		return home
+	}
+	return w.wide.asked().Before(other.wide.asked())
+}
+
+// asked returns when the threads were read. Those of new work count as due since they were noticed.
+func (w *wide) asked() time.Time {
+	if w.at.IsZero() {
+		return w.noticed.Add(-wideEvery)
+	}
+	return w.at
 }
 
 // seemsWide reports whether work that has no home yet has more threads than its smallest node has CPUs. Its home may

@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -152,6 +153,35 @@ func TestPerProcess(t *testing.T) {
 	for _, id := range []workload.ID{"/one", "/narrow"} {
 		if x := find(t, s, id).PerProcess; x != nil {
 			t.Errorf("%s: %+v", id, x)
+		}
+	}
+}
+
+// TestWideInTurn: a user who begins work of many threads in each scan keeps no other work from being read, with homes
+// of several nodes for the new work or without.
+func TestWideInTurn(t *testing.T) {
+	for name, homes := range map[string]bool{"no homes": false, "homes": true} {
+		m := newFake()
+		p := m.proc(100, 1, "a", "/", 100*mib)
+		p.threads = []fakeThread{{cpus: "0-7"}, {cpus: "0-7"}}
+		r := newRig(t, m, Options{})
+		r.with.Wide = map[workload.ID]bool{"pid:100": true}
+		r.look()
+		p.threads[1].ticks += 1000
+		read := false
+		for i := range 10 {
+			pid := 1000 + 100*i
+			m.proc(pid, 1, "flood", "/", 100*mib).threads = make([]fakeThread, 9)
+			wide := map[workload.ID]bool{"pid:100": true} // readers have the old one
+			for k := range i + 1 {
+				wide[workload.ID(fmt.Sprint("pid:", 1000+100*k))] = homes
+			}
+			r.with.Wide = wide
+			o := find(t, r.after(2*time.Second), "pid:100")
+			read = read || (len(o.PerThread) == 2 && o.PerThread[1].Use > 0)
+		}
+		if !read {
+			t.Errorf("%s: its threads were not read in 20 s", name)
 		}
 	}
 }

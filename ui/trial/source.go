@@ -11,7 +11,6 @@ import (
 	"math"
 	"net/http"
 	"net/url"
-	"os"
 	"os/exec"
 	"regexp"
 	"strconv"
@@ -85,9 +84,14 @@ func number(text string) (float64, error) {
 	return finite(fields[0])
 }
 
+// mostValue is the largest value of a metric. The fourth power of it, and the sum of many, are finite: what a trial
+// calculates can be written as JSON.
+const mostValue = 1e60
+
 func finite(text string) (float64, error) {
 	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+	isNumber := err == nil && math.Abs(x) <= mostValue // NaN is not
+	if !isNumber {
 		return 0, fmt.Errorf("%.60q; want a number", text)
 	}
 	return x, nil
@@ -170,7 +174,7 @@ func (q *Query) read(bounded context.Context) (float64, bool, error) {
 	if err != nil {
 		return 0, false, fmt.Errorf("the answer has the value %.40q", text)
 	}
-	return x, !math.IsNaN(x) && !math.IsInf(x, 0), nil
+	return x, math.Abs(x) <= mostValue, nil
 }
 
 // File is a metric in a log or a file. What a log has grown by is read, and its numbers are
@@ -189,9 +193,9 @@ type File struct {
 // mostOfLog bounds what is read of a log at once.
 const mostOfLog = 16 << 20
 
-// Read reads what is new. It opens a pipe without waiting for a writer, for another user may have put one there.
+// Read reads what is new.
 func (f *File) Read(context.Context) (float64, bool, error) {
-	in, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	in, err := openFile(f.Path)
 	if err != nil {
 		return 0, false, err
 	}
@@ -199,9 +203,6 @@ func (f *File) Read(context.Context) (float64, bool, error) {
 	info, err := in.Stat()
 	if err != nil {
 		return 0, false, err
-	}
-	if !info.Mode().IsRegular() {
-		return 0, false, fmt.Errorf("%s is not a file", f.Path)
 	}
 	inode := info.Sys().(*syscall.Stat_t).Ino
 	first, from := !f.seen, int64(0)
