@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -37,7 +38,7 @@ func newBench(t testing.TB, host string) *bench {
 		h.Nodes[i].Free = h.Nodes[i].Memory
 	}
 	return &bench{t: t, in: Input{At: epoch, State: plan.State{Host: h, Policy: plan.DefaultPolicy()}, Settings: DefaultSettings(),
-		Arrange: place.Options{MoveBandwidth: 256 << 20}}}
+		Arrange: arrange.Options{MoveBandwidth: 256 << 20}}}
 }
 
 // two is two nodes of eight cores and 16 GiB.

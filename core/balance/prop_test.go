@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -43,7 +44,7 @@ func TestProperties(t *testing.T) {
 	ticks, steady, still := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		st := plantest.State(5).Draw(t, "state")
-		w := &world{in: Input{At: epoch, State: st, Settings: DefaultSettings(), Arrange: place.Options{MoveBandwidth: 256 << 20}}}
+		w := &world{in: Input{At: epoch, State: st, Settings: DefaultSettings(), Arrange: arrange.Options{MoveBandwidth: 256 << 20}}}
 		var h topology.Host
 		if w.wire = json.Unmarshal([]byte(asJSON(t, st.Host)), &h) == nil; w.wire {
 			w.in.State.Host = &h
@@ -160,7 +161,7 @@ func (w *world) checkChanges(t *rapid.T, out Outcome, next History) {
 			chosen[c.Workload] = true
 		}
 	}
-	stay := place.Arrange(w.in.State, w.in.Subjects, w.in.Arrange)
+	stay := arrange.Arrange(w.in.State, w.in.Subjects, w.in.Arrange)
 	for i := range out.Plan.Placements {
 		p := &out.Plan.Placements[i]
 		k := slices.IndexFunc(stay.Placements, func(s plan.Placement) bool { return s.Workload == p.Workload })
@@ -238,7 +239,7 @@ func (w *world) checkChoice(t *rapid.T, out *Outcome) {
 // wanted before.
 func (w *world) model(st plan.State, changes []Change, before *model) *model {
 	in := w.in
-	placements := place.Arrange(st, in.Subjects, in.Arrange).Placements
+	placements := arrange.Arrange(st, in.Subjects, in.Arrange).Placements
 	in.Flights, in.Subjects = slices.Clone(in.Flights), slices.Clone(in.Subjects)
 	for _, c := range changes {
 		for i := range in.Subjects {

@@ -2,6 +2,7 @@ package place
 
 import (
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -17,6 +18,23 @@ const (
 	// any split.
 	leastWaited = 0.1
 )
+
+// Subject is a running workload to be arranged.
+type Subject struct {
+	Spec        workload.Spec
+	Observation workload.Observation
+	Alone       words.Reason // why it is not homenode's to place; none when it is
+	// Aside is why it gets no home by what it asks for; one that it has, or what was given
+	// (Spec.Given), counts all the same.
+	Aside words.Reason
+	// Fixed: it is where its placement in the State says and nothing moves it, such as a
+	// guest with its own CPUs. No step is made for it, and nobody else gets what it holds.
+	Fixed bool
+	// Crowd: a new home is found as Request.Crowd says.
+	Crowd bool
+	// Booked: what it uses is in the ledger under another name, and counts there.
+	Booked bool
+}
 
 // Saturated is how saturated a node is whose work keeps so many of its CPUs busy: 0 up to a part
 // of them, 1 where all are busy.
