@@ -11,6 +11,7 @@ import (
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/place/arrange"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -349,7 +350,7 @@ func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) *place.Subject {
 	if rapid.IntRange(0, 9).Draw(t, "own policy") == 0 {
 		o.OwnPolicy = rapid.SampledFrom([]string{"bind:0", "interleave:0-3", workload.PolicyUnknown}).Draw(t, "policy")
 	}
-	s := &place.Subject{Observation: o, Spec: place.SpecFrom(o)}
+	s := &place.Subject{Observation: o, Spec: demand.SpecFrom(o)}
 	s.Spec.Importance = rapid.SampledFrom([]int{0, 50, 50, 50, 80, 100}).Draw(t, "importance")
 	switch rapid.IntRange(0, 9).Draw(t, "kind") {
 	case 0:

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -26,7 +27,7 @@ func TestArrangerIsArrange(t *testing.T) {
 		for i := range rapid.IntRange(1, 7).Draw(t, "workloads") {
 			s := drawSubject(t, st.Host, workload.ID(fmt.Sprintf("w%02d", i)))
 			if rapid.IntRange(0, 3).Draw(t, "plain") > 0 {
-				s.Spec, s.Observation.Pinned, s.Observation.OwnPolicy = place.SpecFrom(s.Observation), false, ""
+				s.Spec, s.Observation.Pinned, s.Observation.OwnPolicy = demand.SpecFrom(s.Observation), false, ""
 			}
 			subjects = append(subjects, s)
 		}
@@ -139,7 +140,7 @@ func alter(t *rapid.T, st *plan.State, subjects []*place.Subject) {
 			x.Observation.Memory[k].KiB += topology.KiB(rapid.IntRange(0, 64).Draw(t, "more"))
 		}
 		if !x.Spec.Given {
-			x.Spec = place.SpecFrom(x.Observation)
+			x.Spec = demand.SpecFrom(x.Observation)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -242,7 +243,7 @@ func request(h *topology.Host, s *subject) place.Request {
 	}
 	return place.Request{
 		Spec: spec, Memory: obs.Memory, CPUs: obs.CPUs, RanOn: obs.RanOn,
-		Must: true, Crowd: s.Crowd, Waited: place.Waited(obs),
+		Must: true, Crowd: s.Crowd, Waited: demand.Waited(obs),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -38,7 +39,7 @@ func seen(id string, use float64, cpus string, mems string, mem ...topology.KiB)
 }
 
 func derived(o workload.Observation) *place.Subject {
-	return &place.Subject{Spec: place.SpecFrom(o), Observation: o}
+	return &place.Subject{Spec: demand.SpecFrom(o), Observation: o}
 }
 
 func given(o workload.Observation, edit func(*workload.Spec)) *place.Subject {
@@ -576,7 +577,7 @@ func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) *place.Subject {
 		o.OwnPolicy = "bind:0"
 	}
 	o.Pinned = rapid.IntRange(0, 9).Draw(t, "pinned") == 0
-	s := &place.Subject{Spec: place.SpecFrom(o), Observation: o}
+	s := &place.Subject{Spec: demand.SpecFrom(o), Observation: o}
 	if rapid.IntRange(0, 3).Draw(t, "given") == 0 {
 		s.Spec = plantest.Spec(id).Draw(t, "spec")
 		s.Spec.Given = true

@@ -1,4 +1,4 @@
-package place
+package demand
 
 import (
 	"testing"
@@ -27,7 +27,7 @@ func TestSpecFrom(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := SpecFrom(workload.Observation{ID: "a", Threads: tt.threads, CPUUse: tt.use, Memory: on(tt.mem)})
+			s := SpecFrom(workload.Observation{ID: "a", Threads: tt.threads, CPUUse: tt.use, Memory: []workload.NodeMemory{{KiB: tt.mem}}})
 			if s.CPUs != tt.cpus || s.Memory != tt.memory {
 				t.Errorf("%d CPUs %d KiB, want %d and %d", s.CPUs, s.Memory, tt.cpus, tt.memory)
 			}
