@@ -16,7 +16,7 @@ import (
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/irq"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/topology/strict"
@@ -311,7 +311,7 @@ func (c *Config) interrupts() control.InterruptMode {
 func (c *Config) Settings() control.Settings {
 	s := control.Settings{
 		Enforce: c.Mode == Enforce, Policy: c.policy(), Partition: c.Partition, Balance: balance.DefaultSettings(),
-		Arrange: place.Options{MinMemory: c.Manage.MinMemory.KiB(), MinCPU: c.Manage.MinCPU, MoveBandwidth: int64(c.Move.Bandwidth)},
+		Arrange: arrange.Options{MinMemory: c.Manage.MinMemory.KiB(), MinCPU: c.Manage.MinCPU, MoveBandwidth: int64(c.Move.Bandwidth)},
 		MinAge:  c.Manage.MinAge,
 		Include: c.Manage.Include, Exclude: c.Manage.Exclude, Interrupts: c.interrupts(), Queues: c.IRQQueues, RestoreOnStop: c.RestoreOnStop,
 		Surveys: []control.SurveyKind{control.Managers}, HelpersStay: !c.Near.Follow, Recognise: c.Recognise,

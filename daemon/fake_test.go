@@ -15,7 +15,7 @@ import (
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -338,7 +338,7 @@ type rig struct {
 // settings is those those of a configuration with the mode enforce and no more.
 func settings(enforce bool) control.Settings {
 	return control.Settings{Enforce: enforce, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(), Interrupts: control.InterruptsOff,
-		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}}
+		Arrange: arrange.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}}
 }
 
 func newRig(t testing.TB, m *machine, enforce bool, change ...func(*Options)) *rig {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
@@ -145,7 +145,7 @@ func (h *homenode) begin(ctx context.Context) error {
 // bytes/s.
 func settingsFor(policy plan.Policy, rules []workload.Rule, pace int64) control.Settings {
 	return control.Settings{Enforce: true, Policy: policy, Rules: rules, Balance: balance.DefaultSettings(),
-		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: pace}, Interrupts: control.InterruptsOff, Share: share.DefaultSettings()}
+		Arrange: arrange.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: pace}, Interrupts: control.InterruptsOff, Share: share.DefaultSettings()}
 }
 
 // turn gives an input to control.Next and does what follows, until only page moves are

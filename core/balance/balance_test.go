@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -37,7 +39,7 @@ func newBench(t testing.TB, host string) *bench {
 		h.Nodes[i].Free = h.Nodes[i].Memory
 	}
 	return &bench{t: t, in: Input{At: epoch, State: plan.State{Host: h, Policy: plan.DefaultPolicy()}, Settings: DefaultSettings(),
-		Arrange: place.Options{MoveBandwidth: 256 << 20}}}
+		Arrange: arrange.Options{MoveBandwidth: 256 << 20}}}
 }
 
 // two is two nodes of eight cores and 16 GiB.
@@ -50,7 +52,7 @@ func (b *bench) run(id string, node topology.NodeID, use float64, mem topology.K
 	o := workload.Observation{ID: workload.ID(id), Name: id, Kind: workload.InCgroup, Cgroup: id, Threads: 64, CPUUse: use,
 		RanOn: []workload.NodeShare{{Node: node, Share: 1}}, Memory: []workload.NodeMemory{{Node: node, KiB: mem}}, CPUs: h.Nodes[k].CPUs, Mems: h.AllowedMems}
 	h.Nodes[k].Free -= mem
-	s := &place.Subject{Observation: o, Spec: place.SpecFrom(o)}
+	s := &place.Subject{Observation: o, Spec: demand.SpecFrom(o)}
 	for _, f := range edit {
 		f(s)
 	}

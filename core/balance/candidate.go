@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -85,7 +85,7 @@ func (d *decider) singles(t *trouble) []option {
 				out = append(out, d.option(kind, d.shiftTo(w, d.one[i])))
 			}
 		}
-		if w.demand > d.m.cpusOf(w.placed.Home) && place.Waited(&w.Observation) > 0 {
+		if w.demand > d.m.cpusOf(w.placed.Home) && demand.Waited(&w.Observation) > 0 {
 			out = append(out, d.wider(w)...)
 		}
 	}

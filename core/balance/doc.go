@@ -3,7 +3,7 @@
 //
 // core/place finds a first home and keeps it for as long as it holds; this
 // package alone gives up a home that holds, when that pays. Tick is one round of
-// both: place.Arrange, then what the load asks for, then place.Arrange again
+// both: arrange.Arrange, then what the load asks for, then arrange.Arrange again
 // on the changed homes, so that one piece of code makes all steps.
 //
 // Words: a look is what one tick saw; the window is the looks that must agree

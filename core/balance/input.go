@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -57,7 +58,7 @@ type Input struct {
 	Held     []workload.ID    `json:"held,omitempty"`    // undone, or stopped, by hand
 	HeldAll  bool             `json:"held_all,omitempty"`
 	Ordered  []HomeChange     `json:"ordered,omitempty"` // changes of home that an operator ordered since the tick before
-	Arrange  place.Options    `json:"arrange"`
+	Arrange  arrange.Options  `json:"arrange"`
 	Settings Settings         `json:"settings"`
 	// Traffic is what was counted of each node's memory, MiB/s, by node in the order of
 	// the host's; None where nothing tells, nil when nowhere.

@@ -9,6 +9,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -461,7 +462,7 @@ func TestEachUse(t *testing.T) {
 
 func eachUse(m *model, l *Sample, yield func(w *work, demand, traffic float64, measured bool)) {
 	m.each(l.Uses, func(w *work, u *Use) {
-		demand, traffic, measured := m.want(w, l, u, m.saturated([]Sample{*l}, place.Fills)[0])
+		demand, traffic, measured := m.want(w, l, u, m.saturated([]Sample{*l}, demand.Fills)[0])
 		yield(w, demand, traffic, measured)
 	})
 }

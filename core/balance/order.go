@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -15,7 +16,7 @@ import (
 // its home. Load, ban and cooldown do not count. The decision is Placed, Kept (it already has that
 // home), Refused or LeftAlone, with reasons; the plan applies only when it is Placed.
 func Order(in Input, id workload.ID, nodes topology.NodeSet) (plan.Plan, plan.Decision) {
-	first := place.Arrange(in.State, in.Subjects, in.Arrange)
+	first := arrange.Arrange(in.State, in.Subjects, in.Arrange)
 	refuse := func(why words.Reason) (plan.Plan, plan.Decision) {
 		return first, plan.Decision{Workload: id, Outcome: plan.Refused, Reasons: words.Reasons(why)}
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -118,12 +119,12 @@ func TestOrderIsRemembered(t *testing.T) {
 func TestOrderProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		st := plantest.State(4).Draw(t, "state")
-		in := Input{At: epoch, State: st, Settings: DefaultSettings(), Arrange: place.Options{MoveBandwidth: 256 << 20}}
+		in := Input{At: epoch, State: st, Settings: DefaultSettings(), Arrange: arrange.Options{MoveBandwidth: 256 << 20}}
 		n := rapid.IntRange(1, 6).Draw(t, "workloads")
 		for i := range n {
 			in.Subjects = append(in.Subjects, drawSubject(t, st.Host, workload.ID(fmt.Sprintf("w%d", i))))
 		}
-		in.State.Placements = place.Arrange(in.State, in.Subjects, in.Arrange).Placements
+		in.State.Placements = arrange.Arrange(in.State, in.Subjects, in.Arrange).Placements
 		id := workload.ID(fmt.Sprintf("w%d", rapid.IntRange(0, n-1).Draw(t, "told")))
 		var nodes topology.NodeSet
 		for _, x := range rapid.SliceOfN(rapid.SampledFrom(st.Host.Nodes), 1, 3).Draw(t, "to") {
@@ -151,7 +152,7 @@ func TestOrderProperties(t *testing.T) {
 			t.Fatalf("told to go to %s, goes to %s", nodes, d.Home)
 		}
 		in.State.Placements = out.Placements
-		kept := place.Arrange(in.State, in.Subjects, in.Arrange)
+		kept := arrange.Arrange(in.State, in.Subjects, in.Arrange)
 		for i := range kept.Placements {
 			p := &kept.Placements[i]
 			if p.Class != workload.Batch && !p.Home.Equal(out.Placements[i].Home) {

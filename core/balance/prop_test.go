@@ -10,6 +10,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -43,7 +45,7 @@ func TestProperties(t *testing.T) {
 	ticks, steady, still := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		st := plantest.State(5).Draw(t, "state")
-		w := &world{in: Input{At: epoch, State: st, Settings: DefaultSettings(), Arrange: place.Options{MoveBandwidth: 256 << 20}}}
+		w := &world{in: Input{At: epoch, State: st, Settings: DefaultSettings(), Arrange: arrange.Options{MoveBandwidth: 256 << 20}}}
 		var h topology.Host
 		if w.wire = json.Unmarshal([]byte(asJSON(t, st.Host)), &h) == nil; w.wire {
 			w.in.State.Host = &h
@@ -160,7 +162,7 @@ func (w *world) checkChanges(t *rapid.T, out Outcome, next History) {
 			chosen[c.Workload] = true
 		}
 	}
-	stay := place.Arrange(w.in.State, w.in.Subjects, w.in.Arrange)
+	stay := arrange.Arrange(w.in.State, w.in.Subjects, w.in.Arrange)
 	for i := range out.Plan.Placements {
 		p := &out.Plan.Placements[i]
 		k := slices.IndexFunc(stay.Placements, func(s plan.Placement) bool { return s.Workload == p.Workload })
@@ -238,7 +240,7 @@ func (w *world) checkChoice(t *rapid.T, out *Outcome) {
 // wanted before.
 func (w *world) model(st plan.State, changes []Change, before *model) *model {
 	in := w.in
-	placements := place.Arrange(st, in.Subjects, in.Arrange).Placements
+	placements := arrange.Arrange(st, in.Subjects, in.Arrange).Placements
 	in.Flights, in.Subjects = slices.Clone(in.Flights), slices.Clone(in.Subjects)
 	for _, c := range changes {
 		for i := range in.Subjects {
@@ -348,7 +350,7 @@ func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) *place.Subject {
 	if rapid.IntRange(0, 9).Draw(t, "own policy") == 0 {
 		o.OwnPolicy = rapid.SampledFrom([]string{"bind:0", "interleave:0-3", workload.PolicyUnknown}).Draw(t, "policy")
 	}
-	s := &place.Subject{Observation: o, Spec: place.SpecFrom(o)}
+	s := &place.Subject{Observation: o, Spec: demand.SpecFrom(o)}
 	s.Spec.Importance = rapid.SampledFrom([]int{0, 50, 50, 50, 80, 100}).Draw(t, "importance")
 	switch rapid.IntRange(0, 9).Draw(t, "kind") {
 	case 0:

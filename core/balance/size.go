@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -37,7 +38,7 @@ func (m *model) size(looks []Sample, horizon time.Duration) {
 		sums := make([]float64, 3*n)
 		m.wanted[k] = demands{sums[:n:n], sums[n : 2*n : 2*n], sums[2*n:]}
 	}
-	fills := m.saturated(looks, place.Fills)
+	fills := m.saturated(looks, demand.Fills)
 	crowded := slices.ContainsFunc(fills, func(f []float64) bool { return f != nil })
 	at := make([]int, len(looks)) // all rise by workload
 	newest := &looks[len(looks)-1]
@@ -131,7 +132,7 @@ func (w *work) reserve() float64 {
 // want is what a workload wanted in one look: the CPU it is entitled to and wants (shared
 // work; dedicated work has its own CPUs, batch work takes what is idle) and its memory
 // traffic, MiB/s.
-func (m *model) want(w *work, l *Sample, u *Use, fills []float64) (demand, traffic float64, measured bool) {
+func (m *model) want(w *work, l *Sample, u *Use, fills []float64) (cpus, traffic float64, measured bool) {
 	traffic, measured = float64(u.Bandwidth), u.Bandwidth > 0
 	if !measured {
 		traffic = max(u.CPUs*m.perCPU, u.Accesses*lineBytes/(1<<20))
@@ -139,12 +140,12 @@ func (m *model) want(w *work, l *Sample, u *Use, fills []float64) (demand, traff
 	if w.placed == nil || w.placed.Class == workload.Shared {
 		crowded := w.crowdedShare(fills)
 		// it is known what it uses when it can
-		if demand = place.Entitled(w.Subject, u.CPUs, crowded); crowded > 0 && u.CPUs <= u.Free &&
-			l.At.Sub(u.Known) < m.horizon {
-			demand = min(demand, u.Free)
+		cpus = demand.Entitled(&w.Spec, &w.Observation, u.CPUs, crowded)
+		if crowded > 0 && u.CPUs <= u.Free && l.At.Sub(u.Known) < m.horizon {
+			cpus = min(cpus, u.Free)
 		}
 	}
-	return demand, traffic, measured
+	return cpus, traffic, measured
 }
 
 // counted is the mean traffic that was counted at each node, negative where a look
@@ -193,7 +194,7 @@ func (m *model) saturated(looks []Sample, from float64) [][]float64 {
 	out := make([][]float64, len(looks))
 	for k := range looks {
 		for i, busy := range looks[k].Busy[:min(len(m.rooms), len(looks[k].Busy))] {
-			s := place.Saturated(busy, float64(m.rooms[i].CPUs), from)
+			s := demand.Saturated(busy, float64(m.rooms[i].CPUs), from)
 			if s == 0 {
 				continue
 			}

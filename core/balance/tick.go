@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -21,13 +22,13 @@ type Outcome struct {
 // Engine decides on one host tick after tick. Its outcomes are those of Tick. It only remembers facts about workloads
 // that have not changed since the newest tick. The zero Engine remembers nothing. It is for one goroutine.
 type Engine struct {
-	arranger place.Arranger
+	arranger arrange.Arranger
 	known    recall
 	scratch  scratch
 	ticking  bool // still true when a tick has failed half way
 }
 
-// Tick decides once: first homes and steps by place.Arrange, then at most one change of home. Same
+// Tick decides once: first homes and steps by arrange.Arrange, then at most one change of home. Same
 // arguments, same outcome; it does not modify its arguments.
 func Tick(in Input, memory History) (Outcome, History) { return new(Engine).Tick(in, memory) }
 
@@ -140,7 +141,7 @@ func rearrange(in *Input, first plan.Plan, homes []plan.Placement, r *Report) (p
 	return out, why
 }
 
-// rehome lets place.Arrange make the steps to new homes. Nobody else may lose a
+// rehome lets arrange.Arrange make the steps to new homes. Nobody else may lose a
 // home by it.
 func rehome(in *Input, first plan.Plan, homes []plan.Placement) (plan.Plan, words.Reason) {
 	st := in.State
@@ -151,7 +152,7 @@ func rehome(in *Input, first plan.Plan, homes []plan.Placement) (plan.Plan, word
 		st.Placements[k] = p
 		moved[p.Workload] = true
 	}
-	second := place.Arrange(st, in.Subjects, in.Arrange)
+	second := arrange.Arrange(st, in.Subjects, in.Arrange)
 	if len(second.Placements) != len(st.Placements) {
 		return first, words.Because(words.OthersLose)
 	}

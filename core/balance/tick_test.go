@@ -9,6 +9,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -143,7 +144,7 @@ func TestRehome(t *testing.T) {
 		return b
 	}
 	b := build()
-	first := place.Arrange(b.in.State, b.in.Subjects, b.in.Arrange)
+	first := arrange.Arrange(b.in.State, b.in.Subjects, b.in.Arrange)
 	to := first.Placements[0]
 	to.Home, to.CPUs, to.Memory = topology.Nodes(1), topology.CPUs(8, 9, 10, 11, 12, 13, 14, 15), []workload.NodeMemory{{Node: 1, KiB: to.Asked}}
 	out, why := rehome(&b.in, first, []plan.Placement{to})

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -29,7 +29,7 @@ func busy(b *testing.B, n int) (*State, workload.Snapshot) {
 			Processes: []workload.Process{{PID: 1000 + i, Start: uint64(i + 1)}}, CPUs: h.Online, Mems: h.AllowedMems,
 			Memory: []workload.NodeMemory{{Node: topology.NodeID(i % 2), KiB: 512 << 10}}})
 	}
-	s := New(Settings{Enforce: true, Policy: plan.DefaultPolicy(), Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2}, Interrupts: InterruptsOff}, Saved{})
+	s := New(Settings{Enforce: true, Policy: plan.DefaultPolicy(), Arrange: arrange.Options{MinMemory: 64 << 10, MinCPU: 0.2}, Interrupts: InterruptsOff}, Saved{})
 	return s, snap
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/homenode/homenode/core/control/replay"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -177,7 +178,7 @@ func (d *disk) saved(t testing.TB) (v Saved) {
 
 func defaults() Settings {
 	return Settings{Enforce: true, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(),
-		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}, Interrupts: InterruptsOff}
+		Arrange: arrange.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}, Interrupts: InterruptsOff}
 }
 
 func newFake(t testing.TB, nodes, per int, change ...func(*Settings)) *fake {

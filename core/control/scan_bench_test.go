@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/balance"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -85,7 +85,7 @@ func settledHost(b testing.TB, n int, crowded bool) *settledScans {
 	policy := plan.DefaultPolicy()
 	policy.Overcommit = max(policy.Overcommit, float64(n)/128) // all of them are to have a home
 	settings := Settings{
-		Enforce: true, Policy: policy, Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}, Balance: balance.DefaultSettings(),
+		Enforce: true, Policy: policy, Arrange: arrange.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}, Balance: balance.DefaultSettings(),
 		Exclude: []string{"/init.scope", "/system.slice/ssh*"}, Interrupts: InterruptsReport,
 		Rules: []workload.Rule{{Match: "/system.slice/db*", Class: workload.Shared, Importance: new(int)}},
 	}

@@ -3,6 +3,7 @@ package place
 import (
 	"math/bits"
 
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -265,7 +266,7 @@ func (w *want) cachesFor(l *Ledger, home []int) topology.CacheSet {
 		named += l.caches[k].shared
 	}
 	wide := max(0, n.shared-named).vcpus() / float64(max(1, n.open())) // of a CPU, by work that floats over the node
-	rooms := make([]CacheRoom, 0, n.caches.len())
+	rooms := make([]demand.CacheRoom, 0, n.caches.len())
 	for k := n.caches.lo; k < n.caches.hi; k++ {
 		c := &l.caches[k]
 		open := l.openIn(c)
@@ -273,12 +274,12 @@ func (w *want) cachesFor(l *Ledger, home []int) topology.CacheSet {
 			continue
 		}
 		booked := c.shared.vcpus() + wide*float64(open)
-		rooms = append(rooms, CacheRoom{ID: c.id, CPUs: open, Load: AtMost(booked)})
+		rooms = append(rooms, demand.CacheRoom{ID: c.id, CPUs: open, Load: demand.AtMost(booked)})
 	}
-	wanted := AtMost(float64(w.vcpus))
-	in := ChooseCaches(among(rooms, w.partnersCaches(l, home)), w.vcpus, wanted)
+	wanted := demand.AtMost(float64(w.vcpus))
+	in := demand.ChooseCaches(among(rooms, w.partnersCaches(l, home)), w.vcpus, wanted)
 	if in.Empty() {
-		in = ChooseCaches(rooms, w.vcpus, wanted)
+		in = demand.ChooseCaches(rooms, w.vcpus, wanted)
 	}
 	if in.Equal(n.llcs) {
 		return topology.CacheSet{}
@@ -307,68 +308,13 @@ func (w *want) partnersCaches(l *Ledger, home []int) (in topology.CacheSet) {
 }
 
 // among returns those of some caches that a set has.
-func among(rooms []CacheRoom, in topology.CacheSet) (out []CacheRoom) {
+func among(rooms []demand.CacheRoom, in topology.CacheSet) (out []demand.CacheRoom) {
 	for i := range rooms {
 		if in.Has(rooms[i].ID) {
 			out = append(out, rooms[i])
 		}
 	}
 	return out
-}
-
-// CacheRoom is a last-level cache for shared work, and the work that it has.
-type CacheRoom struct {
-	ID   topology.CacheID
-	CPUs int  // that shared work may use
-	Load Load // of the work that is there
-	Free bool // no work is kept there: work whose vCPUs it has fits, however many threads it has
-}
-
-// Fits reports whether a cache has CPUs for more work.
-func (r *CacheRoom) Fits(more Load) bool {
-	both := r.Load.Plus(more)
-	if r.Free && both.Busy <= Fills*float64(r.CPUs) {
-		return true
-	}
-	return both.Wants() <= float64(r.CPUs)+tiny
-}
-
-// room is the CPUs that the work of a cache leaves idle.
-func (r *CacheRoom) room() float64 { return float64(r.CPUs) - r.Load.Wants() }
-
-// ChooseCaches returns the fewest caches that have room for work which wants so many CPUs to run on: those with
-// most room first and of equal ones the lowest; none where all together have not.
-func ChooseCaches(rooms []CacheRoom, vcpus int, work Load) (in topology.CacheSet) {
-	cpus := 0
-	taken := make([]bool, len(rooms))
-	for range rooms {
-		best := -1
-		for i := range rooms {
-			if !taken[i] && rooms[i].room() > tiny && (best < 0 || rooms[i].room() > rooms[best].room()+tiny) {
-				best = i
-			}
-		}
-		if best < 0 {
-			return topology.CacheSet{}
-		}
-		taken[best] = true
-		cpus += rooms[best].CPUs
-		in.Add(rooms[best].ID)
-		if cpus >= vcpus && fitAll(rooms, taken, cpus, work) {
-			return in
-		}
-	}
-	return topology.CacheSet{}
-}
-
-// fitAll reports whether each of the caches that are taken has room for its part of some work, by its CPUs.
-func fitAll(rooms []CacheRoom, taken []bool, cpus int, work Load) bool {
-	for i := range rooms {
-		if taken[i] && !rooms[i].Fits(work.Part(float64(rooms[i].CPUs)/float64(cpus))) {
-			return false
-		}
-	}
-	return true
 }
 
 // renewCaches keeps the caches of shared work while they have CPUs for all its vCPUs. Where they have not, and where

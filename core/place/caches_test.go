@@ -23,11 +23,18 @@ func cachesOf(h *topology.Host, cpus topology.CPUSet) int {
 
 // pinnedTo is dedicated work with CPUs of its own.
 func pinnedTo(id, home, cpus string) plan.Placement {
-	p := sharedOn(id, home, cpus, 0, 1<<20)
-	p.Class = workload.Dedicated
-	p.Pins = p.CPUs.Slice()
-	p.VCPUs = len(p.Pins)
-	return p
+	h, _ := topology.ParseNodeSet(home)
+	c, _ := topology.ParseCPUSet(cpus)
+	return dedicatedOn(workload.ID(id), h.Min(), 1<<20, c.Slice()...)
+}
+
+func sharedOn(id, home, cpus string, vcpus int, mem topology.KiB) plan.Placement {
+	h, _ := topology.ParseNodeSet(home)
+	c, _ := topology.ParseCPUSet(cpus)
+	return plan.Placement{
+		Workload: workload.ID(id), Class: workload.Shared, Importance: 50, VCPUs: vcpus, Home: h, CPUs: c,
+		Memory: []workload.NodeMemory{{Node: h.Min(), KiB: mem}}, Asked: mem,
+	}
 }
 
 // twoOfFourCaches is two nodes of four caches, eight CPUs each.
@@ -183,35 +190,6 @@ func slowFirst(h *topology.Host, n int) {
 		if i < n {
 			h.Cores[i].Capacity = 512
 		}
-	}
-}
-
-// TestResizeKeepsCPUs: dedicated work that shrinks keeps CPUs that it had, in the fewest caches; work
-// that grows keeps all.
-func TestResizeKeepsCPUs(t *testing.T) {
-	for _, c := range []struct {
-		had  string
-		want int
-		kept int
-	}{
-		{"2-3,10-11", 2, 2},
-		{"0-3,8-11", 4, 4},
-		{"0-1,8-9", 6, 4},
-		{"1,3,9,11", 8, 4},
-	} {
-		t.Run(fmt.Sprint(c.had, " to ", c.want), func(t *testing.T) {
-			st := onHost(twoNodes)
-			old := pinnedTo("a", "0", c.had)
-			st.Placements = []plan.Placement{old}
-			p := Arrange(st, []*Subject{given(seen("a", 2, c.had, "0", gib), wantClass(workload.Dedicated, c.want))}, options)
-			now := Of(p.Placements, "a")
-			if now == nil || now.CPUs.Len() != c.want || now.CPUs.Overlap(old.CPUs) != c.kept {
-				t.Fatalf("has %+v, want %d CPUs, %d of them of %s", now, c.want, c.kept, c.had)
-			}
-			if bad := plan.CheckPlan(st, p); len(bad) > 0 {
-				t.Error(bad)
-			}
-		})
 	}
 }
 

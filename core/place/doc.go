@@ -1,21 +1,19 @@
 // Package place decides where workloads go on one host.
 //
-// Place finds a home for one workload; Arrange finds what must change so that
-// running workloads come to lie at home. Repack finds the fewest moves that make
+// Place finds a home for one workload. Repack finds the fewest moves that make
 // room for one more, Restore those that bring running ones nearer to their
 // memory. All return the report that says why.
 //
 // Three parts, each on the one before:
 //
 //   - Ledger (ledger*.go) keeps the books: what is placed on which node and CPU, and
-//     so what is free. Requests only enter by it: Place, Repack, Restore.
+//     so what is free. Requests only enter by it: Place, Repack, Restore. Renew asks whether
+//     a home still holds (renew.go); Fill reads in all that runs (filling.go).
 //   - search (search*.go) finds the node sets for one want: a request in the ledger's
 //     terms, with how much of it each node can take (want.go) and how well it would
 //     lie (score.go). What one node holds of it is a share, a node set with shares a
 //     candidate. report*.go and nearest.go put the search into words.
 //   - repack (repack*.go, reorder.go, restore.go) tries moves on a copy of the ledger.
-//     arrange.go and steps.go do this for all that runs, without moving for others.
-//     Arranger (again.go) does it scan after scan, and only reads changed workloads.
 //
 // One decision:
 //
@@ -37,18 +35,12 @@
 // access is least with the memory on one node and as many vCPUs there as fit. An
 // even split is the worst of all splits.
 //
-// Not in here: reading the machine, applying steps, and the clock.
+// Not in here: how much work wants (core/place/demand), reading the machine, the steps that lead home
+// (core/place/arrange), applying them, and the clock.
 //
 // Invariant: Shared work that fits on one node gets one node. It is split for memory, for more vCPUs than any node
 // has CPUs, or for measured waiting; never because of the bookings of others (TestWhatFitsANodeIsNotSplit).
 //
-// Invariant: CPUs that go offline take no CPUs from other dedicated work. Dedicated work keeps its online CPUs until
-// it fits elsewhere completely, or until the CPUs are back (TestOfflineCPUsTakeNoOthers).
-//
-// Invariant: A workload with its own memory policy never gets a narrower cpuset.mems: the kernel would rewrite the
-// policy (mpol_rebind_policy, mm/mempolicy.c), and a wider set does not restore it. Its pages move instead
-// (TestArrange).
-//
-// Invariant: An Arranger plans what Arrange plans, whatever it remembers, and a plan that was given out never changes
-// (TestArrangerIsArrange).
+// Invariant: A ledger that Fill has filled is the one that has the same placements committed, and what it keeps as
+// it was is what Renew keeps (TestFillingIsCommit).
 package place

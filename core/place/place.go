@@ -18,7 +18,7 @@ type Request struct {
 	RanOn  []workload.NodeShare  // where its CPU time was spent; nil when unknown
 	Must   bool                  // take any home that fits, also one that does not pay
 	// Waited is the share of its time, 0 to 1, in which it was measured to wait for a CPU, see
-	// Waited. Shared work that fits a node is split for nothing else, and only when it ran on one.
+	// demand.Waited. Shared work that fits a node is split for nothing else, and only when it ran on one.
 	Waited float64
 	// Crowd: shared work that finds no room for its vCPUs only because other shared work has
 	// booked them gets a home all the same, where it crowds least. The booking is a wish:

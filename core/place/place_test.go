@@ -1,11 +1,9 @@
 package place
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -546,32 +544,12 @@ func memory(k topology.KiB) words.Reason { return words.Because(words.Memory, k)
 
 func amounts(parts ...words.Reason) words.Reason { return words.Because(words.Amounts, parts) }
 
-// checkSentences: values fit their sentence, also when JSON has kept them.
-func checkSentences(t interface{ Fatalf(string, ...any) }, reasons []words.Reason) {
-	text, err := json.Marshal(reasons)
-	var back []words.Reason
-	if err == nil {
-		err = json.Unmarshal(text, &back)
-	}
-	if err != nil {
-		t.Fatalf("%v: %v", reasons, err)
-	}
-	for i, s := range words.Sentences(reasons) {
-		if !strings.HasSuffix(s, ".") || strings.ContainsAny(s, "{}") || strings.Contains(s, "NaN") || strings.Contains(s, "?") {
-			t.Fatalf("not a sentence: %q", s)
-		}
-		if back[i].String() != s {
-			t.Fatalf("%q read back is %q", s, back[i])
-		}
-	}
-}
-
 func checkDecision(t *rapid.T, req Request, r Result) {
 	d := r.Decision
 	if d.Workload != req.Spec.ID || len(d.Reasons) == 0 {
 		t.Fatalf("decision for %q says %v", d.Workload, d.Reasons)
 	}
-	checkSentences(t, d.Reasons)
+	wordstest.Check(t, d.Reasons)
 	for i, c := range d.Candidates {
 		sum := 0.0
 		for _, term := range c.Terms {

@@ -1,7 +1,6 @@
 package place
 
 import (
-	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -17,20 +16,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestMain has every property of the engine tried on thousands of cases, the same
-// each time, unless flags say otherwise; rapid's own default is 100 that are new
-// each time.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	preset := map[string]string{"rapid.checks": "2000", "rapid.seed": "1"}
-	flag.Visit(func(f *flag.Flag) { delete(preset, f.Name) })
-	for name, value := range preset {
-		if err := flag.Set(name, value); err != nil {
-			panic(err)
-		}
-	}
-	os.Exit(m.Run())
-}
+func TestMain(m *testing.M) { os.Exit(plantest.Main(m)) }
 
 // renaming gives nodes and CPUs other IDs, and nodes another order.
 type renaming struct {

@@ -9,10 +9,13 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// renew is a placement brought up to date with what is requested now, the old one when it
-// is that, or why it cannot be kept. The CPUs of what floats are found when all is placed
-// (see Placements).
-func renew(l *Ledger, old *plan.Placement, req *Request) (*plan.Placement, words.Reason) {
+// Renew returns a placement that is not in the ledger brought up to date with what is requested now, the
+// old one when it is that, or why it cannot be kept. Without a request it asks whether the placement still
+// holds. The CPUs of what floats are found when all is placed (see Placements).
+func (l *Ledger) Renew(old *plan.Placement, req *Request) (*plan.Placement, words.Reason) {
+	if req == nil {
+		req = &Request{Spec: specOf(old)}
+	}
 	p, why := l.renew(old, req)
 	if !why.None() || (p.Class != workload.Batch && p.Importance == old.Importance && p.VCPUs == old.VCPUs && p.Bandwidth == old.Bandwidth &&
 		p.HugePage == old.HugePage && p.Asked == old.Asked && sameMemory(p.Memory, old.Memory) && p.Caches.Equal(old.Caches)) {
@@ -22,10 +25,10 @@ func renew(l *Ledger, old *plan.Placement, req *Request) (*plan.Placement, words
 	return &renewed, why
 }
 
-// rest returns what dedicated work still holds of a placement that cannot be kept whole, as after
+// Rest returns what dedicated work still holds of a placement that cannot be kept whole, as after
 // CPUs went offline: its CPUs but those that it may no longer have, and its memory when that
 // still fits. It returns nil when nothing is left, and for work without CPUs of its own.
-func (l *Ledger) rest(old *plan.Placement) *plan.Placement {
+func (l *Ledger) Rest(old *plan.Placement) *plan.Placement {
 	p := *old
 	p.Home = l.ids(l.indices(old.Home))
 	if p.Class != workload.Dedicated || p.Home.Empty() {

@@ -224,7 +224,7 @@ func checkMoves(t fataler, st plan.State, l *Ledger, moves []Move, last *plan.Pl
 		if len(m.Reasons) < 3 {
 			t.Fatalf("move %d of %s has reasons %q", i, m.Workload, m.Reasons)
 		}
-		checkSentences(t, m.Reasons)
+		wordstest.Check(t, m.Reasons)
 		now.Commit(m.To)
 		if v := plan.Check(st, now.Placements()); v != nil {
 			t.Fatalf("after move %d of %s: %v", i, m.Workload, v)

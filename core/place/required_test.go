@@ -64,28 +64,6 @@ func TestRequired(t *testing.T) {
 	}
 }
 
-// A home that has come to lack what is required is not kept, though there is room in it.
-func TestRequiredIsAskedOfHomesThatStand(t *testing.T) {
-	st := nearHost(t, "package:2 node:1(memory=16GiB) core:8")
-	spec := workload.Spec{ID: "w", Class: workload.Shared, CPUs: 4, Memory: gib, Nodes: topology.Nodes(1), Given: true}
-	st.Placements = []plan.Placement{Place(st, Request{Spec: spec}).Placement}
-	spec.Nodes = topology.NodeSet{}
-	subject := func(near ...workload.Near) []*Subject {
-		s := spec
-		s.Near = near
-		return []*Subject{{Spec: s, Observation: workload.Observation{ID: "w", Threads: 4, CPUUse: 4, CPUs: st.Host.Online, Mems: st.Host.AllowedMems, Memory: []workload.NodeMemory{{Node: 1, KiB: gib}}}}}
-	}
-	for _, tt := range []struct {
-		near workload.Near
-		home string
-	}{{workload.Near{Device: "eth0"}, "1"}, {workload.Near{Device: "eth0", Required: true}, "0"}} {
-		p := Arrange(st, subject(tt.near), Options{})
-		if len(p.Placements) != 1 || p.Placements[0].Home.String() != tt.home {
-			t.Errorf("%+v: %+v", tt.near, p.Placements)
-		}
-	}
-}
-
 // On any host: what is placed has what it requires at its home, on one node where one node
 // could hold it; and what wishes the same without requiring it and comes to such a home is never
 // refused when it requires it.

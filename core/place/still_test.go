@@ -106,7 +106,7 @@ func TestHomeStillHolds(t *testing.T) {
 		p := dedicatedOn("a", 0, 4*gib, 0, 8, 1, 9)
 		req := Request{Spec: vm("a", 4, 4*gib)}
 		tt.edit(&st, &p, &req)
-		got, why := renew(NewLedger(st), &p, &req)
+		got, why := NewLedger(st).Renew(&p, &req)
 		if why.None() == tt.bad {
 			t.Errorf("%s: %v", tt.name, why)
 			continue
@@ -147,7 +147,7 @@ func TestFloatingHomeStillHolds(t *testing.T) {
 		}
 		p := floating("a", 0, tt.vcpus)
 		p.Home = tt.home
-		if _, why := renew(NewLedger(st), &p, &Request{Spec: service("a", tt.vcpus, 0)}); why.None() != tt.holds {
+		if _, why := NewLedger(st).Renew(&p, &Request{Spec: service("a", tt.vcpus, 0)}); why.None() != tt.holds {
 			t.Errorf("%d vCPUs on nodes %v beside %d and CPUs %v: %v", tt.vcpus, tt.home, tt.others, tt.taken, why)
 		}
 	}

@@ -42,41 +42,17 @@ func TestSmallWorkStaysWhole(t *testing.T) {
 	}
 }
 
-// TestBookedWishesDoNotSplit: no node has room for two more vCPUs by what is booked, and both nodes
-// together have. Where it comes to live it stays.
-func TestBookedWishesDoNotSplit(t *testing.T) {
-	st := onHost(twoNodes)
-	st.Policy.Overcommit = 1
-	st.Placements = []plan.Placement{floating("x", 0, 7), floating("y", 1, 7)}
-	l := NewLedger(st)
-	r := l.Place(Request{Spec: service("a", 2, gib)})
-	if r.Placement.Home.Len() != 1 || !wordstest.Has(r.Decision.Reasons, words.Reason{Code: words.HomeCrowded}) {
-		t.Fatalf("on %v: %v", r.Placement.Home, r.Decision.Reasons)
-	}
-	st.Placements = append([]plan.Placement{r.Placement}, st.Placements...)
-	var subjects []*Subject
-	for _, p := range st.Placements {
-		subjects = append(subjects, given(seen(string(p.Workload), 1, p.CPUs.String(), "0-1", gib), wantClass(workload.Shared, p.VCPUs)))
-	}
-	for _, d := range Arrange(st, subjects, options).Report.Decisions {
-		if d.Outcome != plan.Kept {
-			t.Errorf("%s is %s: %v", d.Workload, d.Outcome, d.Reasons)
-		}
-	}
-	l.Commit(r.Placement)
-	l.Commit(floating("b", 1-r.Placement.Home.Min(), 1))
-	if r := l.Place(Request{Spec: service("c", 1, gib)}); r.Placed() {
-		t.Errorf("more than the host carries by its ratio is admitted to %v: %v", r.Placement.Home, r.Decision.Reasons)
-	}
+// using is shared work of which its CPUs and its use of them are known.
+func using(id string, use float64, vcpus int, ran ...workload.NodeShare) *Subject {
+	o := workload.Observation{ID: workload.ID(id), Threads: 16, CPUUse: use, RanOn: ran}
+	return &Subject{Spec: service(id, vcpus, gib), Observation: o}
 }
 
 // TestMeasuredBookings: what was seen to run counts by its use, and keeps the room that it booked.
 func TestMeasuredBookings(t *testing.T) {
 	st := onHost(twoNodes)
 	st.Placements = []plan.Placement{floating("busy", 1, 6), floating("idle", 0, 12)}
-	idle := given(seen("idle", 0, "0-3,8-11", "0-1", gib), wantClass(workload.Shared, 12))
-	busy := given(seen("busy", 6, "4-7,12-15", "0-1", 0, gib), wantClass(workload.Shared, 6))
-	busy.Observation.RanOn = []workload.NodeShare{{Node: 1, Share: 1}}
+	idle, busy := using("idle", 0, 12), using("busy", 6, 6, workload.NodeShare{Node: 1, Share: 1})
 	place := func(measured ...*Subject) Result {
 		l := NewLedger(st)
 		l.Measure(measured)
@@ -103,8 +79,7 @@ func TestMeasuredBookings(t *testing.T) {
 	st.Placements = append(st.Placements, wide)
 	l := NewLedger(st)
 	before := [2]node{l.nodes[0], l.nodes[1]}
-	w := given(seen("wide", 0.7, everywhere, "0-1", gib, gib), wantClass(workload.Shared, 5))
-	w.Observation.RanOn = []workload.NodeShare{{Node: 0, Share: 0.5}, {Node: 1, Share: 0.5}}
+	w := using("wide", 0.7, 5, workload.NodeShare{Node: 0, Share: 0.5}, workload.NodeShare{Node: 1, Share: 0.5})
 	l.Measure([]*Subject{idle, busy, w})
 	if got, want := l.nodes[0].load(), 0.35*1.4; !about(got, want) {
 		t.Errorf("load of node 0: %v, want %v", got, want)
@@ -131,49 +106,6 @@ const nearNodes = `
 	0  0-7   16G 10 11
 	1  8-15  16G 11 10
 `
-
-// TestWaitingSplits: work that waits for a CPU on its node is split when it would wait on every
-// other node too, and the reason has the figures.
-func TestWaitingSplits(t *testing.T) {
-	for _, tt := range []struct {
-		name   string
-		others [2]float64 // CPUs in use on each node
-		waited float64
-		ran    []workload.NodeShare
-		home   string
-	}{
-		{"it waits, and both nodes are short of CPUs", [2]float64{6, 6}, 0.12, []workload.NodeShare{{Node: 0, Share: 1}}, "0-1"},
-		{"it does not wait", [2]float64{6, 6}, 0, []workload.NodeShare{{Node: 0, Share: 1}}, "0"},
-		{"it waits too little", [2]float64{6, 6}, 0.09, []workload.NodeShare{{Node: 0, Share: 1}}, "0"},
-		{"it waited on both nodes", [2]float64{6, 6}, 0.12, []workload.NodeShare{{Node: 0, Share: 0.5}, {Node: 1, Share: 0.5}}, "0"},
-		{"the other node has room", [2]float64{6, 1}, 0.12, []workload.NodeShare{{Node: 0, Share: 1}}, "1"},
-	} {
-		st := onHost(nearNodes)
-		st.Placements = []plan.Placement{floating("x", 0, 8), floating("y", 1, 8)}
-		var subjects []*Subject
-		for i, use := range tt.others {
-			s := given(seen(string(st.Placements[i].Workload), use, "0-7", "0-1", gib), wantClass(workload.Shared, 8))
-			s.Observation.CPUs, s.Observation.RanOn = st.Host.Nodes[i].CPUs, []workload.NodeShare{{Node: topology.NodeID(i), Share: 1}}
-			s.Observation.Threads = int(use) // it can want no more
-			subjects = append(subjects, s)
-		}
-		a := given(seen("a", 3, "0-7", "0-1", gib/8), wantClass(workload.Shared, 4))
-		a.Observation.RanOn, a.Observation.Waited, a.Observation.WaitedFrom = tt.ran, tt.waited, workload.PSI
-		subjects = append(subjects, a)
-		p := Arrange(st, subjects, options)
-		i := 0
-		for ; p.Report.Decisions[i].Workload != "a"; i++ {
-		}
-		d := &p.Report.Decisions[i]
-		if d.Home.String() != tt.home {
-			t.Errorf("%s: on %v: %v", tt.name, d.Home, d.Reasons)
-		}
-		want := words.Because(words.SplitWaits, "0-1", 0.12, "0", 4)
-		if tt.home == "0-1" && !d.Reasons[0].Equal(want) {
-			t.Errorf("%s: %v, want %v", tt.name, d.Reasons[0], want)
-		}
-	}
-}
 
 // TestWhySplit: the reason for a split, with figures.
 func TestWhySplit(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -168,7 +169,7 @@ func (n *node) start() {
 		}
 	}
 	policy := plan.DefaultPolicy()
-	n.s = control.New(control.Settings{Enforce: true, Policy: policy, Balance: balance.DefaultSettings(), Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}}, saved)
+	n.s = control.New(control.Settings{Enforce: true, Policy: policy, Balance: balance.DefaultSettings(), Arrange: arrange.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20}}, saved)
 	n.p = New(Options{Manage: All, Enforce: true, Mount: n.mount, Within: time.Minute,
 		Key: n.key, Grants: n.grants,
 	})

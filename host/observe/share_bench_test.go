@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/control"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
@@ -127,7 +127,7 @@ func newDecider(host *topology.Host) *decider {
 	sharing := share.DefaultSettings()
 	sharing.On = true
 	d := &decider{host: host, values: map[plan.Setting]string{}, state: control.New(control.Settings{Enforce: true, Policy: plan.DefaultPolicy(), Share: sharing, Interrupts: control.InterruptsOff,
-		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
+		Arrange: arrange.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
 		Rules:   []workload.Rule{{Match: "/batch/**", Class: workload.Batch}, {Match: "/online/**", Class: workload.Shared, Tier: workload.Online}}}, control.Saved{})}
 	return d
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/hostprep"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
@@ -143,7 +143,7 @@ func (g *game) reset() {
 func (g *game) start() {
 	size := 2
 	settings := control.Settings{Enforce: g.enforce, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(),
-		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
+		Arrange: arrange.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
 		Rules: []workload.Rule{{Match: slice + "/dedicated-*", Class: workload.Dedicated, CPUs: size}, {Match: slice + "/batch-*", Class: workload.Batch},
 			{Match: slice + "/w*", Tier: workload.Online}},
 		Share:      share.DefaultSettings(),

@@ -8,7 +8,7 @@ import (
 
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
@@ -52,7 +52,7 @@ func (p *homenode) begin(h *host, s *Scenario) {
 		p.change(&sharing)
 	}
 	settings := control.Settings{Enforce: true, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(), Share: sharing, Interrupts: control.InterruptsOff,
-		Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
+		Arrange: arrange.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
 		Rules:   []workload.Rule{{Match: "/batch/**", Class: workload.Batch}, {Match: "/online/**", Class: workload.Shared, Tier: workload.Online}}}
 	if p.steered {
 		for _, x := range h.goals {

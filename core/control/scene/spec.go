@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -29,7 +30,7 @@ func (s *Scene) orderedSpec(by *Basis, o *workload.Observation, rule *workload.R
 	if c != nil && c.Spec != nil {
 		return s.claimedSpec(o, c, rule)
 	}
-	spec := place.SpecFrom(*o)
+	spec := demand.SpecFrom(*o)
 	given := false
 	if workload.OfRun(o.Cgroup) { // also when it was started while no daemon answered
 		spec.Class, spec.Tier = workload.Batch, workload.BatchTier
@@ -69,7 +70,7 @@ func (s *Scene) claimedSpec(o *workload.Observation, c *workload.Claim, rule *wo
 		WithoutOwn(&spec, &c.Asked)
 	}
 	if spec.CPUs == 0 || spec.Memory == 0 {
-		seen := place.SpecFrom(*o)
+		seen := demand.SpecFrom(*o)
 		spec.CPUs = cmp.Or(spec.CPUs, seen.CPUs)
 		spec.Memory = cmp.Or(spec.Memory, seen.Memory)
 	}

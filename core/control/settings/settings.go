@@ -10,7 +10,7 @@ import (
 	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/irq"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/workload"
@@ -31,7 +31,7 @@ type Settings struct {
 	Enforce       bool              `json:"enforce"` // carry plans out
 	Policy        plan.Policy       `json:"policy"`
 	Partition     plan.Partition    `json:"partition,omitempty"`
-	Arrange       place.Options     `json:"arrange"`
+	Arrange       arrange.Options   `json:"arrange"`
 	NeverSwap     bool              `json:"never_swap,omitempty"` // dedicated work does not swap
 	Tiers         fasttier.Settings `json:"tiers,omitzero"`       // shares of fast memory
 	Weights       bool              `json:"weights,omitempty"`    // the kernel's weights of weighted interleave are set

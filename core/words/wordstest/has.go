@@ -1,6 +1,11 @@
 package wordstest
 
-import "github.com/homenode/homenode/core/words"
+import (
+	"encoding/json"
+	"strings"
+
+	"github.com/homenode/homenode/core/words"
+)
 
 // Has reports whether one of the reasons, or a part of one, has the code of want, and
 // its values unless want has none.
@@ -34,4 +39,24 @@ func Missing(reasons, want []words.Reason) []words.Reason {
 		}
 	}
 	return out
+}
+
+// Check fails unless values fit their sentence, also when JSON has kept them.
+func Check(t interface{ Fatalf(string, ...any) }, reasons []words.Reason) {
+	text, err := json.Marshal(reasons)
+	var back []words.Reason
+	if err == nil {
+		err = json.Unmarshal(text, &back)
+	}
+	if err != nil {
+		t.Fatalf("%v: %v", reasons, err)
+	}
+	for i, s := range words.Sentences(reasons) {
+		if !strings.HasSuffix(s, ".") || strings.ContainsAny(s, "{}?") || strings.Contains(s, "NaN") {
+			t.Fatalf("not a sentence: %q", s)
+		}
+		if back[i].String() != s {
+			t.Fatalf("%q read back is %q", s, back[i])
+		}
+	}
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/homenode/homenode/core/balance"
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/measure"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/arrange"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -140,7 +140,7 @@ func (s *screen) Keep(*measure.Document) (string, error)   { return "", nil }
 // flight is the log of a daemon that looked twenty times; of name "other", of one that
 // decided otherwise.
 func (s *screen) flight(name string) (cli.Flight, error) {
-	settings := control.Settings{Enforce: true, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(), Arrange: place.Options{MinMemory: 64 << 10, MinCPU: 0.2}, Interrupts: control.InterruptsOff}
+	settings := control.Settings{Enforce: true, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(), Arrange: arrange.Options{MinMemory: 64 << 10, MinCPU: 0.2}, Interrupts: control.InterruptsOff}
 	state, log := control.New(settings, control.Saved{}), &tape{torn: name == "other"}
 	turn := func(in control.Input) error {
 		var before json.RawMessage

@@ -9,7 +9,7 @@
 // the next decision, and chooses the caches of new work itself (place.Ledger).
 //
 // A cache has room for work while its CPUs suffice for all threads that want to run there in nineteen moments of twenty
-// (place.Load). Work that runs already is measured with all of its node first, so that its usual waits are known. Work
+// (demand.Load). Work that runs already is measured with all of its node first, so that its usual waits are known. Work
 // that belongs together is kept together (mates.go).
 //
 // Invariant: No workload is kept in caches whose CPUs it fills, or where it waits, while other

@@ -10,6 +10,7 @@ import (
 	"github.com/homenode/homenode/core/control/concern"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -106,7 +107,7 @@ type node struct {
 type cache struct {
 	id   topology.CacheID
 	open topology.CPUSet // its CPUs for shared work
-	load place.Load      // of shared work on them
+	load demand.Load     // of shared work on them
 	kept int             // workloads that are kept there
 }
 
@@ -186,10 +187,10 @@ type kept struct {
 }
 
 // loadOf is what work wants now of the CPUs that it may use.
-func loadOf(x *place.Subject) place.Load { return place.LoadOf(x.Observation.CPUUse, threads(x)) }
+func loadOf(x *place.Subject) demand.Load { return demand.LoadOf(x.Observation.CPUUse, threads(x)) }
 
 // most is what it wanted at most.
-func (x *kept) most() place.Load { return place.LoadOf(x.calm.Peak, threads(x.Subject)) }
+func (x *kept) most() demand.Load { return demand.LoadOf(x.calm.Peak, threads(x.Subject)) }
 
 // threads returns how many threads of work can want to run at once; 0 where it is not known. A guest's are its vCPUs.
 func threads(x *place.Subject) int {
@@ -250,14 +251,14 @@ func (t *turn) mine() (out []*kept) {
 
 // put adds work to caches by their open CPUs. Work that may use all of the node goes where a CPU idles, so that it
 // counts with its mean alone.
-func (n *node) put(in topology.CacheSet, load place.Load) {
-	n.eachPart(in, load, func(c *cache, part place.Load) { c.load = c.load.Plus(part) })
+func (n *node) put(in topology.CacheSet, load demand.Load) {
+	n.eachPart(in, load, func(c *cache, part demand.Load) { c.load = c.load.Plus(part) })
 	n.count(in, 1)
 }
 
 // take takes work out of its caches.
 func (n *node) take(x *kept) {
-	n.eachPart(x.now, loadOf(x.Subject), func(c *cache, part place.Load) { c.load = c.load.Minus(part) })
+	n.eachPart(x.now, loadOf(x.Subject), func(c *cache, part demand.Load) { c.load = c.load.Minus(part) })
 	n.count(x.now, -1)
 }
 
@@ -272,13 +273,13 @@ func (n *node) count(in topology.CacheSet, sign int) {
 
 // eachPart calls yield for each of some caches, all of the node where none are named, with the part of a load that
 // falls to it.
-func (n *node) eachPart(in topology.CacheSet, load place.Load, yield func(*cache, place.Load)) {
+func (n *node) eachPart(in topology.CacheSet, load demand.Load, yield func(*cache, demand.Load)) {
 	total := n.open(in)
 	if total == 0 {
 		return
 	}
 	if in.Empty() {
-		load = place.AtMost(load.Busy)
+		load = demand.AtMost(load.Busy)
 	}
 	for k := range n.caches {
 		c := &n.caches[k]
@@ -350,7 +351,7 @@ func (c *Calm) MayWait() float64 { return c.Usual + max(waitsFrom, straysBy*c.St
 // waits reports whether work gets less CPU time than it wants in so many CPUs: it fills them, or it waits longer
 // than usual.
 func (c *Calm) waits(o *workload.Observation, cpus int) bool {
-	if o.CPUUse >= place.Fills*float64(cpus) {
+	if o.CPUUse >= demand.Fills*float64(cpus) {
 		return true
 	}
 	return o.WaitedFrom != "" && o.Waited >= c.MayWait()
@@ -501,7 +502,7 @@ func (t *turn) narrow(x *kept) {
 
 // choose returns the caches with room for the work; none where that takes the whole node. It goes where its mates are,
 // else stays where it was, and a reported choice stays while it has room.
-func (t *turn) choose(x *kept, load place.Load) topology.CacheSet {
+func (t *turn) choose(x *kept, load demand.Load) topology.CacheSet {
 	vcpus := x.home.VCPUs
 	first := []topology.CacheSet{t.beside(x), x.was}
 	if t.reports() {
@@ -517,15 +518,15 @@ func (t *turn) choose(x *kept, load place.Load) topology.CacheSet {
 }
 
 // choose returns the fewest of some caches with room for a load on so many CPUs; none where that takes the whole node.
-func (n *node) choose(among topology.CacheSet, vcpus int, load place.Load) topology.CacheSet {
-	var rooms []place.CacheRoom
+func (n *node) choose(among topology.CacheSet, vcpus int, load demand.Load) topology.CacheSet {
+	var rooms []demand.CacheRoom
 	for k := range n.caches {
 		c := &n.caches[k]
 		if among.Has(c.id) && !c.open.Empty() {
-			rooms = append(rooms, place.CacheRoom{ID: c.id, CPUs: c.open.Len(), Load: c.load, Free: c.kept == 0})
+			rooms = append(rooms, demand.CacheRoom{ID: c.id, CPUs: c.open.Len(), Load: c.load, Free: c.kept == 0})
 		}
 	}
-	in := place.ChooseCaches(rooms, vcpus, load)
+	in := demand.ChooseCaches(rooms, vcpus, load)
 	if in.Equal(n.all) {
 		return topology.CacheSet{}
 	}

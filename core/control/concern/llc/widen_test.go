@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -27,8 +27,8 @@ func TestWaits(t *testing.T) {
 		from        workload.Source
 		want        bool
 	}{
-		{place.Fills * 4, 0, workload.PSI, true},
-		{place.Fills*4 - 0.01, 0, workload.PSI, false},
+		{demand.Fills * 4, 0, workload.PSI, true},
+		{demand.Fills*4 - 0.01, 0, workload.PSI, false},
 		{1, waitsFrom, workload.PSI, true},
 		{1, waitsFrom - 0.001, workload.PSI, false},
 		{1, 1, "", false}, // nothing counts it

@@ -1,10 +1,13 @@
-package place
+package demand
 
 import "math"
 
 // burstsBy is the standard deviations by which the threads that want to run at one moment exceed their mean: in one
 // moment of twenty they are more (normal distribution).
 const burstsBy = 1.64
+
+// tiny keeps rounding from counting.
+const tiny = 1e-5
 
 // manyThreads stands for threads whose number is not known. It is finite: what was added can be taken away.
 const manyThreads = 1 << 20

@@ -1,4 +1,4 @@
-package place
+package arrange
 
 import (
 	"fmt"
@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -21,11 +23,11 @@ func TestArrangerIsArrange(t *testing.T) {
 	scans, held, heldThoughChanged, refused := 0, 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
 		st := plantest.State(3).Draw(t, "state")
-		var subjects []*Subject
+		var subjects []*place.Subject
 		for i := range rapid.IntRange(1, 7).Draw(t, "workloads") {
 			s := drawSubject(t, st.Host, workload.ID(fmt.Sprintf("w%02d", i)))
 			if rapid.IntRange(0, 3).Draw(t, "plain") > 0 {
-				s.Spec, s.Observation.Pinned, s.Observation.OwnPolicy = SpecFrom(s.Observation), false, ""
+				s.Spec, s.Observation.Pinned, s.Observation.OwnPolicy = demand.SpecFrom(s.Observation), false, ""
 			}
 			subjects = append(subjects, s)
 		}
@@ -76,12 +78,12 @@ func deepCopy(p plan.Plan) plan.Plan {
 }
 
 // arriveHome has workloads use what they were given; those that do already stay the same subjects.
-func arriveHome(t *rapid.T, placements []plan.Placement, subjects []*Subject) {
+func arriveHome(t *rapid.T, placements []plan.Placement, subjects []*place.Subject) {
 	if rapid.IntRange(0, 9).Draw(t, "nothing is done") == 0 {
 		return
 	}
 	for i, s := range subjects {
-		p := Of(placements, s.Observation.ID)
+		p := place.Of(placements, s.Observation.ID)
 		if p == nil || (s.Observation.CPUs.Equal(p.CPUs) && workload.Total(workload.Outside(s.Observation.Memory, p.Home)) == 0) {
 			continue
 		}
@@ -95,7 +97,7 @@ func arriveHome(t *rapid.T, placements []plan.Placement, subjects []*Subject) {
 }
 
 // alter is what may be otherwise at the next scan: mostly nothing, or little.
-func alter(t *rapid.T, st *plan.State, subjects []*Subject) {
+func alter(t *rapid.T, st *plan.State, subjects []*place.Subject) {
 	h := *st.Host // another reading of the same machine
 	h.Nodes = slices.Clone(h.Nodes)
 	st.Host = &h
@@ -138,7 +140,7 @@ func alter(t *rapid.T, st *plan.State, subjects []*Subject) {
 			x.Observation.Memory[k].KiB += topology.KiB(rapid.IntRange(0, 64).Draw(t, "more"))
 		}
 		if !x.Spec.Given {
-			x.Spec = SpecFrom(x.Observation)
+			x.Spec = demand.SpecFrom(x.Observation)
 		}
 	}
 }

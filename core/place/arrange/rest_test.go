@@ -1,8 +1,9 @@
-package place
+package arrange
 
 import (
 	"testing"
 
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -28,8 +29,8 @@ func offline(h *topology.Host, cpus ...topology.CPUID) {
 // the running work is placed anew.
 func TestOfflineCPUsTakeNoOthers(t *testing.T) {
 	const gib = topology.KiB(1) << 20
-	subject := func(id workload.ID, cpus int) *Subject {
-		return &Subject{Spec: vm(string(id), cpus, gib), Observation: workload.Observation{ID: id, Kind: workload.InCgroup, CPUs: topology.CPUs(0, 1, 2, 3)}}
+	subject := func(id workload.ID, cpus int) *place.Subject {
+		return &place.Subject{Spec: vm(string(id), cpus, gib), Observation: workload.Observation{ID: id, Kind: workload.InCgroup, CPUs: topology.CPUs(0, 1, 2, 3)}}
 	}
 	// Node 0 has CPUs 0-3 and 8-11, node 1 has 4-7 and 12-15; they pair up as 0 and 8.
 	held := dedicatedOn("held", 0, gib, 0, 8, 1)
@@ -55,12 +56,12 @@ func TestOfflineCPUsTakeNoOthers(t *testing.T) {
 				st.Placements = []plan.Placement{full, held}
 			}
 			offline(st.Host, tt.off...)
-			var subjects []*Subject
+			var subjects []*place.Subject
 			if tt.running {
 				subjects = append(subjects, subject("held", 3))
 			}
 			if tt.full {
-				subjects = append(subjects, &Subject{Spec: vm("full", 8, gib), Observation: workload.Observation{ID: "full", Kind: workload.InCgroup, CPUs: full.CPUs}},
+				subjects = append(subjects, &place.Subject{Spec: vm("full", 8, gib), Observation: workload.Observation{ID: "full", Kind: workload.InCgroup, CPUs: full.CPUs}},
 					subject("new", 5))
 			}
 			p := Arrange(st, subjects, Options{})
@@ -73,7 +74,7 @@ func TestOfflineCPUsTakeNoOthers(t *testing.T) {
 				}
 			}
 			got := func(id workload.ID) topology.CPUSet {
-				if x := Of(p.Placements, id); x != nil {
+				if x := place.Of(p.Placements, id); x != nil {
 					return x.CPUs
 				}
 				return topology.CPUSet{}

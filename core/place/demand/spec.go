@@ -1,11 +1,8 @@
-package place
+package demand
 
 import (
-	"cmp"
 	"math/bits"
-	"slices"
 
-	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -14,6 +11,9 @@ import (
 // workload that is short of CPUs cannot show that it wants more; a quarter lets
 // it show, and is found by the next look.
 const cpuHeadroom = 1.25
+
+// mostMemory is far above any machine, and far below what could overflow in sums.
+const mostMemory = topology.KiB(1) << 50
 
 // SpecFrom derives what a running workload wants from what was seen of it: a
 // shared workload of the size it has. The caller puts what people said over it.
@@ -24,7 +24,10 @@ func SpecFrom(obs workload.Observation) workload.Spec {
 	}
 	s.CPUs = 1
 	if use := obs.CPUUse * cpuHeadroom; use > 1 && use < topology.MaxID {
-		s.CPUs = ceil(use)
+		s.CPUs = int(use)
+		if use-float64(s.CPUs) > tiny {
+			s.CPUs++
+		}
 	}
 	if obs.Threads > 0 {
 		s.CPUs = min(s.CPUs, obs.Threads)
@@ -38,17 +41,7 @@ func roundMemory(m topology.KiB) topology.KiB {
 	if m <= 0 {
 		return 0
 	}
-	m = min(m, unlimited)
+	m = min(m, mostMemory)
 	step := topology.KiB(1) << max(14, bits.Len64(uint64(m))-4)
 	return (m + step - 1) / step * step
-}
-
-// Of looks a workload's placement up in placements, which rise by workload; nil when it
-// has none.
-func Of(placements []plan.Placement, id workload.ID) *plan.Placement {
-	i, ok := slices.BinarySearchFunc(placements, id, func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
-	if !ok {
-		return nil
-	}
-	return &placements[i]
 }

@@ -1,4 +1,4 @@
-package place
+package arrange
 
 import (
 	"cmp"
@@ -82,7 +82,8 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 		return append(out, pages, m)
 	}
 	if float64(off) > max(offHomeShare*float64(total), float64(offHomeLeast)) {
-		m := step(plan.MovePages, "", home.String(), words.Because(words.MemoryOffHome, off, total, float64(off)/float64(total), home))
+		part := float64(off) / float64(total)
+		m := step(plan.MovePages, "", home.String(), words.Because(words.MemoryOffHome, off, total, part, home))
 		if obs.Caps.MemoryFollows || !obs.AskedFor.Empty() { // pages are its process's
 			m.Target.Kind, m.Target.AskedFor = workload.InProcess, obs.AskedFor
 		}

@@ -1,31 +1,16 @@
-package place
+package arrange
 
 import (
 	"cmp"
 	"slices"
 
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
-
-// Subject is a running workload to be arranged.
-type Subject struct {
-	Spec        workload.Spec
-	Observation workload.Observation
-	Alone       words.Reason // why it is not homenode's to place; none when it is
-	// Aside is why it gets no home by what it asks for; one that it has, or what was given
-	// (Spec.Given), counts all the same.
-	Aside words.Reason
-	// Fixed: it is where its placement in the State says and nothing moves it, such as a
-	// guest with its own CPUs. No step is made for it, and nobody else gets what it holds.
-	Fixed bool
-	// Crowd: a new home is found as Request.Crowd says.
-	Crowd bool
-	// Booked: what it uses is in the ledger under another name, and counts there.
-	Booked bool
-}
 
 // Options are the thresholds and speeds that Arrange goes by.
 type Options struct {
@@ -40,12 +25,12 @@ type Options struct {
 // moving is the balancer's business. Then those without a home get one, the
 // strongest class first, then the most important, then the largest, for large
 // ones fit worst later. What was seen and what shall be give the steps.
-func Arrange(st plan.State, subjects []*Subject, opt Options) plan.Plan {
+func Arrange(st plan.State, subjects []*place.Subject, opt Options) plan.Plan {
 	_, out := arrange(st, subjects, opt)
 	return out
 }
 
-func arrange(st plan.State, subjects []*Subject, opt Options) (*arrangement, plan.Plan) {
+func arrange(st plan.State, subjects []*place.Subject, opt Options) (*arrangement, plan.Plan) {
 	a := newArrangement(st, subjects, opt)
 	a.leaveAlone()
 	a.keep()
@@ -59,28 +44,32 @@ type arrangement struct {
 	opt       Options
 	host      *topology.Host
 	lower     topology.NodeSet // to which the kernel demotes
-	ledger    *Ledger
+	policy    plan.Policy
+	ledger    *place.Ledger
+	filling   *place.Filling  // of the ledger
 	subjects  []subject       // rising by ID
 	decisions []plan.Decision // of the subjects
 	order     []*subject      // the subjects in the order of placing, see sort
 	groups    []int           // where in order each group of those that can stay as they are ends
 	absent    []absent
 	was       []plan.Placement
-	scratch   Request
+	scratch   place.Request
 	anyFixed  bool
 	// everywhereHome: there is one node, and no CPU that shared work must keep off.
 	everywhereHome bool
-	loose          bool   // holdings are not in the ledger's list yet, see gather
 	measured       bool   // the ledger was told what its holdings use, see measure
-	homes          []home // at most mostFloats, in no order
-	homesAt        []home // of one node, by node
+	homes          []home // at most mostHomes, in no order
+	homesAt        []home // of one node, by its ID
 }
 
 // absent is a placement of what does not run yet.
 type absent struct {
 	*plan.Placement
-	holding *holding
+	number int32 // among subjects and absent ones, by ID
 }
+
+// mostHomes bounds what is gone through for a home.
+const mostHomes = 64
 
 // home is what is the same for all workloads of a home.
 type home struct {
@@ -93,8 +82,12 @@ type home struct {
 
 // home looks a home up. It is not to be changed.
 func (a *arrangement) home(nodes topology.NodeSet) *home {
-	if i := a.ledger.index(nodes.Min()); i >= 0 && nodes.Len() == 1 {
-		return a.homeAt(i)
+	if id := nodes.Min(); nodes.Len() == 1 && int(id) < len(a.homesAt) {
+		h := &a.homesAt[id]
+		if h.kept == nil {
+			*h = a.newHome(nodes)
+		}
+		return h
 	}
 	for i := range a.homes {
 		if a.homes[i].nodes.Equal(nodes) {
@@ -102,22 +95,10 @@ func (a *arrangement) home(nodes topology.NodeSet) *home {
 		}
 	}
 	h := a.newHome(nodes)
-	if len(a.homes) < mostFloats {
+	if len(a.homes) < mostHomes {
 		a.homes = append(a.homes, h)
 	}
 	return &h
-}
-
-// homeAt is the home that is one node.
-func (a *arrangement) homeAt(node int) *home {
-	if a.homesAt == nil {
-		a.homesAt = make([]home, len(a.ledger.nodes))
-	}
-	h := &a.homesAt[node]
-	if h.kept == nil {
-		*h = a.newHome(a.ledger.nodes[node].alone)
-	}
-	return h
 }
 
 func (a *arrangement) newHome(nodes topology.NodeSet) home {
@@ -135,15 +116,15 @@ func (a *arrangement) newHome(nodes topology.NodeSet) home {
 
 // subject is a Subject with what was decided.
 type subject struct {
-	*Subject
+	*place.Subject
 	old      *plan.Placement // its placement so far; nil for none
 	decision *plan.Decision  // decided when it has an outcome
+	number   int32           // among subjects and absent ones, by ID
 	held     bool            // fixed, and in the ledger
-	holding  *holding        // its place in the ledger, while that is loose
+	turn     turn            // in keep
 	placed   *plan.Placement
 	rest     *plan.Placement // what it still holds of a home that it lost, until it is placed anew; nil for nothing
 	asBefore asBefore
-	turn     turn // in keep
 }
 
 // turn is when the home of a subject is kept.
@@ -156,15 +137,16 @@ const (
 	crowdLast // takes no room from those that need it
 )
 
-func newArrangement(st plan.State, rising []*Subject, opt Options) *arrangement {
-	a := &arrangement{opt: opt, host: st.Host, lower: st.Host.Lower(), loose: true}
+func newArrangement(st plan.State, rising []*place.Subject, opt Options) *arrangement {
+	a := &arrangement{opt: opt, host: st.Host, policy: st.Policy, lower: st.Host.Lower()}
 	for i := 1; i < len(rising); i++ {
 		if rising[i-1].Observation.ID < rising[i].Observation.ID {
 			continue
 		}
 		rising = slices.Clone(rising)
-		slices.SortStableFunc(rising, func(x, y *Subject) int { return cmp.Compare(x.Observation.ID, y.Observation.ID) })
-		rising = slices.CompactFunc(rising, func(x, y *Subject) bool { return x.Observation.ID == y.Observation.ID })
+		byID := func(x, y *place.Subject) int { return cmp.Compare(x.Observation.ID, y.Observation.ID) }
+		slices.SortStableFunc(rising, byID)
+		rising = slices.CompactFunc(rising, func(x, y *place.Subject) bool { return byID(x, y) == 0 })
 		break
 	}
 	old := st.Placements
@@ -182,68 +164,43 @@ func newArrangement(st plan.State, rising []*Subject, opt Options) *arrangement 
 		*s = subject{Subject: g, decision: &a.decisions[i]}
 		id := g.Observation.ID
 		for ; k < len(old) && old[k].Workload < id; k++ {
-			a.addAbsent(&old[k])
+			a.addAbsent(&old[k], i)
 		}
 		for ; k < len(old) && old[k].Workload == id; k++ {
 			s.old = &old[k]
 		}
+		s.number = int32(i + len(a.absent))
 	}
 	for ; k < len(old); k++ {
-		a.addAbsent(&old[k])
+		a.addAbsent(&old[k], len(rising))
 	}
 	a.was, st.Placements = st.Placements, nil
-	a.ledger = NewLedger(st)
+	a.ledger = place.NewLedger(st)
+	a.filling = a.ledger.Fill(len(a.subjects) + len(a.absent))
+	a.homesAt = make([]home, a.idsOfNodes())
 	return a
 }
 
 func byWorkload(x, y plan.Placement) int { return cmp.Compare(x.Workload, y.Workload) }
 
-func (a *arrangement) addAbsent(p *plan.Placement) {
+// addAbsent adds a placement of what does not run, which comes behind so many subjects.
+func (a *arrangement) addAbsent(p *plan.Placement, subjects int) {
 	if n := len(a.absent); n == 0 || a.absent[n-1].Workload != p.Workload {
-		a.absent = append(a.absent, absent{Placement: p})
+		a.absent = append(a.absent, absent{Placement: p, number: int32(subjects + len(a.absent))})
 	}
 }
 
-// commit puts a placement into the ledger. While that is loose, it is not put in order by
-// workload each time: gather does it once for all.
-func (a *arrangement) commit(p *plan.Placement, to **holding) {
-	if !a.loose {
-		a.ledger.Commit(*p)
-		return
+// idsOfNodes is how many IDs of nodes there are, up to the highest.
+func (a *arrangement) idsOfNodes() int {
+	n := topology.NodeID(0)
+	for i := range a.host.Nodes {
+		n = max(n, a.host.Nodes[i].ID+1)
 	}
-	if len(a.ledger.arena.holdings) == 0 {
-		a.ledger.arena.holdings = make([]holding, 64)
-	}
-	*to = a.ledger.newHolding(p)
-	a.ledger.book(*to, 1)
-	if a.ledger.over() {
-		a.gather()
-		a.ledger.settle()
-	}
-}
-
-// gather puts what was committed so far into the list of the ledger.
-func (a *arrangement) gather() {
-	if !a.loose {
-		return
-	}
-	a.loose = false
-	a.holdAsBefore()
-	held, k := make([]*holding, 0, len(a.subjects)+len(a.absent)), 0
-	for i := range a.subjects {
-		for ; k < len(a.absent) && a.absent[k].Workload < a.subjects[i].Observation.ID; k++ {
-			held = append(held, a.absent[k].holding)
-		}
-		held = append(held, a.subjects[i].holding)
-	}
-	for ; k < len(a.absent); k++ {
-		held = append(held, a.absent[k].holding)
-	}
-	a.ledger.held = slices.DeleteFunc(held, func(h *holding) bool { return h == nil })
+	return int(n)
 }
 
 // steady is a request with steadySize.
-func steady(h *topology.Host, s *subject) Request {
+func steady(h *topology.Host, s *subject) place.Request {
 	r := request(h, s)
 	r.Spec.CPUs, r.Spec.Memory = steadySize(&s.Spec, s.old)
 	return r
@@ -266,7 +223,7 @@ func steadySize(spec *workload.Spec, old *plan.Placement) (cpus int, memory topo
 }
 
 // request is what a running workload asks for.
-func request(h *topology.Host, s *subject) Request {
+func request(h *topology.Host, s *subject) place.Request {
 	spec, obs := s.Spec, &s.Observation
 	spec.ID = obs.ID
 	// Memory can only come to lie where the workload may have it. Homenode itself
@@ -284,13 +241,16 @@ func request(h *topology.Host, s *subject) Request {
 			spec.Nodes = may
 		}
 	}
-	return Request{Spec: spec, Memory: obs.Memory, CPUs: obs.CPUs, RanOn: obs.RanOn, Must: true, Crowd: s.Crowd, Waited: Waited(obs)}
+	return place.Request{
+		Spec: spec, Memory: obs.Memory, CPUs: obs.CPUs, RanOn: obs.RanOn,
+		Must: true, Crowd: s.Crowd, Waited: demand.Waited(obs),
+	}
 }
 
 // openToAll reports whether all CPUs of the host are there for everybody. They are not when
 // some are reserved or set apart, or dedicated work holds them or is about to.
 func (a *arrangement) openToAll() bool {
-	if a.ledger.policy.Split || a.ledger.policy.Reserved.Intersects(a.host.Online) {
+	if a.policy.Split || a.policy.Reserved.Intersects(a.host.Online) {
 		return false
 	}
 	for i := range a.subjects {
@@ -352,20 +312,20 @@ func (a *arrangement) hold(s *subject) plan.Decision {
 		d.Outcome, d.Reasons = plan.LeftAlone, []words.Reason{s.Alone}
 	}
 	r := request(a.host, s)
-	p, why := renew(a.ledger, s.old, &r)
+	p, why := a.ledger.Renew(s.old, &r)
 	if !why.None() { // its memory lies where it lies
 		without := *s.old
 		without.Memory, without.Asked = nil, 0
 		r.Spec.Memory, r.Memory = 0, nil
 		var cpus words.Reason
-		if p, cpus = renew(a.ledger, &without, &r); !cpus.None() {
+		if p, cpus = a.ledger.Renew(&without, &r); !cpus.None() {
 			d.Outcome, d.Home = plan.LeftAlone, topology.NodeSet{}
 			d.Reasons = append(d.Reasons, words.Because(words.HoldsLost, cpus))
 			return d
 		}
 		d.Reasons = append(d.Reasons, words.Because(words.MemoryUnbooked, why))
 	}
-	a.commit(p, &s.holding)
+	a.filling.Put(s.number, p)
 	if len(d.Reasons) == 0 {
 		d.Reasons = words.Reasons(words.Because(words.FixedHome, p.Home))
 	}
@@ -437,12 +397,12 @@ func (a *arrangement) keep() {
 				continue
 			}
 			// A process that is not seen yet has just been started, in a home that it was promised.
-			kept, why := renew(a.ledger, p.Placement, &Request{Spec: specOf(p.Placement)})
+			kept, why := a.ledger.Renew(p.Placement, nil)
 			if !why.None() {
-				kept = a.ledger.rest(p.Placement)
+				kept = a.ledger.Rest(p.Placement)
 			}
 			if kept != nil {
-				a.commit(kept, &p.holding)
+				a.filling.Put(p.number, kept)
 			}
 		}
 	}
@@ -451,26 +411,26 @@ func (a *arrangement) keep() {
 
 func (a *arrangement) keepOne(s *subject) {
 	a.scratch = steady(a.host, s)
-	p, why := renew(a.ledger, s.old, &a.scratch)
+	p, why := a.ledger.Renew(s.old, &a.scratch)
 	if !why.None() {
 		a.scratch = request(a.host, s)
-		p, why = renew(a.ledger, s.old, &a.scratch)
+		p, why = a.ledger.Renew(s.old, &a.scratch)
 	}
 	if !why.None() {
 		s.decision.Reasons = words.Reasons(words.Because(words.HomeLost, s.old.Home, why))
 		lost := s.old.CPUs.Union(s.old.Idle).Intersects(a.host.Offline) || len(s.old.Pins) < s.Spec.CPUs ||
 			why.Code == words.MemoryShort
 		if s.Spec.Class == workload.Dedicated && lost {
-			rest := a.ledger.rest(s.old)
+			rest := a.ledger.Rest(s.old)
 			// nobody else gets it before it is known whether another home has room
 			if rest != nil && !rest.CPUs.Empty() {
 				s.rest = rest
-				a.commit(rest, &s.holding)
+				a.filling.Put(s.number, rest)
 			}
 		}
 		return
 	}
-	a.commit(p, &s.holding)
+	a.filling.Put(s.number, p)
 	*s.decision = plan.Decision{Workload: p.Workload, Outcome: plan.Kept, Home: p.Home, Reasons: a.home(p.Home).kept}
 }
 
@@ -517,12 +477,12 @@ func (a *arrangement) placeRest() {
 // measure has the ledger count what it holds by what was seen of it, once there is something to
 // be placed.
 func (a *arrangement) measure() {
-	a.gather()
+	a.filling.Done()
 	if a.measured {
 		return
 	}
 	a.measured = true
-	all := make([]*Subject, len(a.subjects))
+	all := make([]*place.Subject, len(a.subjects))
 	for i := range a.subjects {
 		all[i] = a.subjects[i].Subject
 	}
@@ -531,11 +491,7 @@ func (a *arrangement) measure() {
 
 // plan is the outcome: placements, the steps that lead there, and why.
 func (a *arrangement) plan() plan.Plan {
-	out := plan.Plan{Placements: a.was, Report: plan.Report{Decisions: a.decisions}}
-	if !a.allAsBefore() {
-		a.gather()
-		out.Placements = a.ledger.placementsAs(a.was)
-	}
+	out := plan.Plan{Placements: a.filling.Placements(a.was), Report: plan.Report{Decisions: a.decisions}}
 	k, same := 0, len(a.was) > 0 && len(a.was) == len(out.Placements) && &a.was[0] == &out.Placements[0]
 	for i := range a.subjects {
 		s := &a.subjects[i]

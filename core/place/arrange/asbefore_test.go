@@ -1,4 +1,4 @@
-package place
+package arrange
 
 import (
 	"fmt"
@@ -8,13 +8,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
-// TestAsBeforeIsRenew: what asBefore says of a placement is what renew and steps say, one by
+// TestAsBeforeIsRenew: what asBefore says of a placement is what Renew and steps say, one by
 // one and for the whole plan, also where there is no room for all that could stay.
 func TestAsBeforeIsRenew(t *testing.T) {
 	kept, stayed, refused, full := 0, 0, 0, 0
@@ -22,7 +23,7 @@ func TestAsBeforeIsRenew(t *testing.T) {
 		st := plantest.State(4).Draw(t, "state")
 		st.Policy.Overcommit = rapid.SampledFrom([]float64{2, 8, 32}).Draw(t, "overcommit")
 		st.Policy.Caches = rapid.SampledFrom([]plan.CacheMode{plan.CachesReport, plan.CachesPlace}).Draw(t, "caches")
-		var subjects []*Subject
+		var subjects []*place.Subject
 		for i := range rapid.IntRange(1, 20).Draw(t, "workloads") {
 			subjects = append(subjects, drawSubject(t, st.Host, workload.ID(fmt.Sprintf("w%02d", i))))
 		}
@@ -35,7 +36,7 @@ func TestAsBeforeIsRenew(t *testing.T) {
 			fill(t, a, b)
 			x, y := &a.subjects[s], &b.subjects[s]
 			r := steady(b.host, y)
-			p, why := renew(b.ledger, y.old, &r)
+			p, why := b.ledger.Renew(y.old, &r)
 			stays := why.None() && p == y.old
 			if got := a.keepAsBefore(x); got != stays {
 				t.Fatalf("%s is kept as before: %v, renew: %v, the same: %v\n%+v\n%+v", x.old.Workload, got, why, p == y.old, x.old, x.Spec)
@@ -45,10 +46,6 @@ func TestAsBeforeIsRenew(t *testing.T) {
 				continue
 			}
 			kept++
-			b.ledger.book(b.ledger.newHolding(p), 1)
-			if diff := cmp.Diff(a.ledger.nodes, b.ledger.nodes, cmp.AllowUnexported(node{}, span{}, pool{})); diff != "" {
-				t.Fatalf("%s books another thing:\n%s", x.old.Workload, diff)
-			}
 			if steps := b.steps(y, p); x.asBefore.stays != (len(steps) == 0) {
 				t.Fatalf("%s stays: %v, steps: %v", x.old.Workload, x.asBefore.stays, steps)
 			}
@@ -74,14 +71,14 @@ func TestAsBeforeIsRenew(t *testing.T) {
 	}
 }
 
-func arrangementOf(st plan.State, subjects []*Subject) *arrangement {
+func arrangementOf(st plan.State, subjects []*place.Subject) *arrangement {
 	a := newArrangement(st, subjects, options)
 	a.leaveAlone()
 	return a
 }
 
 // asBeforeOf is the subjects whose placement can stay as it is.
-func asBeforeOf(st plan.State, subjects []*Subject) []int {
+func asBeforeOf(st plan.State, subjects []*place.Subject) []int {
 	var out []int
 	a := arrangementOf(st, subjects)
 	for i := range a.subjects {
@@ -93,7 +90,7 @@ func asBeforeOf(st plan.State, subjects []*Subject) []int {
 }
 
 // arrangeEach is Arrange with each placement renewed by itself.
-func arrangeEach(st plan.State, subjects []*Subject) plan.Plan {
+func arrangeEach(st plan.State, subjects []*place.Subject) plan.Plan {
 	a := arrangementOf(st, subjects)
 	for i := range a.subjects {
 		a.subjects[i].asBefore = asBefore{}
@@ -105,25 +102,22 @@ func arrangeEach(st plan.State, subjects []*Subject) plan.Plan {
 	return a.plan()
 }
 
-// fill books the same in two ledgers, so that the next may or may not fit.
+// fill takes the same memory of two ledgers, so that the next may or may not fit.
 func fill(t *rapid.T, a, b *arrangement) {
-	for i := range a.ledger.nodes {
-		cpus := micro(rapid.IntRange(0, 40).Draw(t, "vCPUs of others")) * 1e6
+	var others workload.Observation
+	for _, n := range a.host.Nodes {
 		kib := topology.KiB(rapid.IntRange(0, 8<<20).Draw(t, "memory of others"))
-		for _, l := range []*Ledger{a.ledger, b.ledger} {
-			l.nodes[i].shared += cpus
-			if l.nodes[i].memory < unlimited {
-				l.nodes[i].memoryFree -= kib
-			}
-		}
+		others.Memory = append(others.Memory, workload.NodeMemory{Node: n.ID, KiB: kib})
 	}
+	a.ledger.AddForeign(&others)
+	b.ledger.AddForeign(&others)
 }
 
 // comeHome has all workloads use what they were given.
-func comeHome(placements []plan.Placement, subjects []*Subject) {
+func comeHome(placements []plan.Placement, subjects []*place.Subject) {
 	for i := range subjects {
 		s := *subjects[i]
-		if p := Of(placements, s.Observation.ID); p != nil {
+		if p := place.Of(placements, s.Observation.ID); p != nil {
 			s.Observation.CPUs, s.Observation.Memory = p.CPUs, slices.Clone(p.Memory)
 			if p.Bound {
 				s.Observation.Mems = p.Home
@@ -134,7 +128,7 @@ func comeHome(placements []plan.Placement, subjects []*Subject) {
 }
 
 // change makes other work of some, and takes room away.
-func change(t *rapid.T, st *plan.State, subjects []*Subject) {
+func change(t *rapid.T, st *plan.State, subjects []*place.Subject) {
 	for i := range subjects {
 		switch rapid.IntRange(0, 11).Draw(t, "change") {
 		case 0:

@@ -1,4 +1,4 @@
-package place
+package arrange
 
 import (
 	"fmt"
@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -36,11 +38,11 @@ func seen(id string, use float64, cpus string, mems string, mem ...topology.KiB)
 	}
 }
 
-func derived(o workload.Observation) *Subject {
-	return &Subject{Spec: SpecFrom(o), Observation: o}
+func derived(o workload.Observation) *place.Subject {
+	return &place.Subject{Spec: demand.SpecFrom(o), Observation: o}
 }
 
-func given(o workload.Observation, edit func(*workload.Spec)) *Subject {
+func given(o workload.Observation, edit func(*workload.Spec)) *place.Subject {
 	s := derived(o)
 	s.Spec.Given = true
 	edit(&s.Spec)
@@ -76,45 +78,45 @@ func TestArrange(t *testing.T) {
 		name     string
 		host     string
 		edit     func(*plan.State)
-		subjects []*Subject
+		subjects []*place.Subject
 		want     []string
 		reasons  []words.Reason // among those of decisions or steps
 	}{
 		{name: "nothing runs"},
 		{name: "memory off home is moved to the CPUs' node",
-			subjects: []*Subject{derived(seen("a", 2, everywhere, "0-1", 4*gib, gib))},
+			subjects: []*place.Subject{derived(seen("a", 2, everywhere, "0-1", 4*gib, gib))},
 			want:     []string{"a placed 0 | set-cpus 0-15→0-3,8-11 | move-pages →0 1024 MiB"}, reasons: says(words.MemoryOffHome, gib, 5*gib, 0.2, "0")},
 		{name: "what is at home has no steps", edit: func(st *plan.State) {
 			st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)}
-		}, subjects: []*Subject{derived(seen("a", 2, "4-7,12-15", "0-1", 0, 4*gib))}, want: []string{"a kept 1"}},
+		}, subjects: []*place.Subject{derived(seen("a", 2, "4-7,12-15", "0-1", 0, 4*gib))}, want: []string{"a kept 1"}},
 		{name: "a little off home stays", edit: func(st *plan.State) {
 			st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)}
-		}, subjects: []*Subject{derived(seen("a", 2, "4-7,12-15", "0-1", 20<<10, 4*gib-(20<<10)))}, want: []string{"a kept 1"}},
+		}, subjects: []*place.Subject{derived(seen("a", 2, "4-7,12-15", "0-1", 20<<10, 4*gib-(20<<10)))}, want: []string{"a kept 1"}},
 		{name: "an old home is kept though another looks better", edit: func(st *plan.State) {
 			st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)}
-		}, subjects: []*Subject{derived(seen("a", 2, everywhere, "0-1", 4*gib))},
+		}, subjects: []*place.Subject{derived(seen("a", 2, everywhere, "0-1", 4*gib))},
 			want: []string{"a kept 1 | set-cpus 0-15→4-7,12-15 | move-pages →1 4096 MiB"}},
 		{name: "offline CPUs: the home is found anew", host: `
 				0  0-3|8-11   16G 10 21
 				1  -          16G 21 10 offline=4-7,12-15
 			`, edit: func(st *plan.State) { st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)} },
-			subjects: []*Subject{derived(seen("a", 2, "0-3,8-11", "0-1", 0, 4*gib))},
+			subjects: []*place.Subject{derived(seen("a", 2, "0-3,8-11", "0-1", 0, 4*gib))},
 			want:     []string{"a placed 0 | move-pages →0 4096 MiB"}, reasons: says(words.HomeLost, "1", words.Because(words.NoCPUOnline))},
 		{name: "some CPUs offline: the CPU set follows", host: `
 				0  0-3|8-11   16G 10 21
 				1  4-5|12-13  16G 21 10 offline=6-7,14-15
 			`, edit: func(st *plan.State) { st.Placements = []plan.Placement{sharedOn("a", "1", "4-7,12-15", 3, 4*gib)} },
-			subjects: []*Subject{derived(seen("a", 2, "4-7,12-13", "0-1", 0, 4*gib))},
+			subjects: []*place.Subject{derived(seen("a", 2, "4-7,12-13", "0-1", 0, 4*gib))},
 			want:     []string{"a kept 1 | set-cpus 4-7,12-13→4-5,12-13"}},
 		{name: "dedicated: CPUs, pages, then memory nodes",
-			subjects: []*Subject{given(seen("a", 2, everywhere, "0-1", gib, gib), wantClass(workload.Dedicated, 4))},
+			subjects: []*place.Subject{given(seen("a", 2, everywhere, "0-1", gib, gib), wantClass(workload.Dedicated, 4))},
 			want:     []string{"a placed 0 | set-cpus 0-15→0-1,8-9 | move-pages →0 1024 MiB | set-mems 0-1→0"}},
-		{name: "a memory policy of its own is left whole", subjects: []*Subject{func() *Subject {
+		{name: "a memory policy of its own is left whole", subjects: []*place.Subject{func() *place.Subject {
 			s := given(seen("a", 2, everywhere, "0-1", gib, gib), wantClass(workload.Dedicated, 4))
 			s.Observation.OwnPolicy = "interleave:0-1"
 			return s
 		}()}, want: []string{"a placed 0 | set-cpus 0-15→0-1,8-9 | move-pages →0 1024 MiB"}},
-		{name: "a process has no memory nodes of its own", subjects: []*Subject{func() *Subject {
+		{name: "a process has no memory nodes of its own", subjects: []*place.Subject{func() *place.Subject {
 			s := given(seen("a", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 4))
 			s.Observation.Kind = workload.InProcess
 			return s
@@ -123,54 +125,54 @@ func TestArrange(t *testing.T) {
 			p := sharedOn("a", "0", "0-1", 2, gib)
 			p.Class, p.Pins, p.Bound = workload.Dedicated, []topology.CPUID{0, 1}, true
 			st.Placements = []plan.Placement{p}
-		}, subjects: []*Subject{given(seen("a", 2, "0-1", "1", 0, gib), wantClass(workload.Dedicated, 2))},
+		}, subjects: []*place.Subject{given(seen("a", 2, "0-1", "1", 0, gib), wantClass(workload.Dedicated, 2))},
 			want: []string{"a kept 0 | set-mems 1→0-1 | move-pages →0 1024 MiB | set-mems 0-1→0"}},
 		{name: "the home is where memory may be had",
-			subjects: []*Subject{derived(seen("a", 2, everywhere, "1", gib))}, want: []string{"a placed 1 | set-cpus 0-15→4-7,12-15 | move-pages →1 1024 MiB"}},
+			subjects: []*place.Subject{derived(seen("a", 2, everywhere, "1", gib))}, want: []string{"a placed 1 | set-cpus 0-15→4-7,12-15 | move-pages →1 1024 MiB"}},
 		{name: "dedicated shrinks shared", edit: func(st *plan.State) {
 			st.Placements = []plan.Placement{sharedOn("s", "0", "0-3,8-11", 2, gib), sharedOn("t", "1", "4-7,12-15", 2, gib)}
-		}, subjects: []*Subject{
+		}, subjects: []*place.Subject{
 			derived(seen("s", 2, "0-3,8-11", "0-1", gib)), derived(seen("t", 2, "4-7,12-15", "0-1", 0, gib)),
 			given(seen("d", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 4)),
 		}, want: []string{"d placed 0 | set-cpus 0-15→0-1,8-9 | set-mems 0-1→0", "s kept 0 | set-cpus 0-3,8-11→2-3,10-11", "t kept 1"}},
-		{name: "dedicated chooses before shared, large before small", subjects: []*Subject{
+		{name: "dedicated chooses before shared, large before small", subjects: []*place.Subject{
 			derived(seen("s", 4, everywhere, "0-1", gib)), given(seen("d", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 2)),
 			given(seen("e", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 6)),
 		}, want: []string{
 			"d placed 0 | set-cpus 0-15→3,11 | set-mems 0-1→0", "e placed 0 | set-cpus 0-15→0-2,8-10 | set-mems 0-1→0",
 			"s placed 1 | set-cpus 0-15→4-7,12-15 | move-pages →1 1024 MiB"}},
-		{name: "batch work keeps its pages", subjects: []*Subject{
+		{name: "batch work keeps its pages", subjects: []*place.Subject{
 			given(seen("o", 2, everywhere, "0-1", gib, gib), wantClass(workload.Batch, 2)),
 			given(seen("d", 2, everywhere, "0-1", gib), wantClass(workload.Dedicated, 2)),
 		}, want: []string{"d placed 0 | set-cpus 0-15→0,8 | set-mems 0-1→0", "o placed 0-1 | set-cpus 0-15→1-7,9-15"}},
-		{name: "small is left alone", subjects: []*Subject{derived(seen("a", 0.1, everywhere, "0-1", 10<<10))},
+		{name: "small is left alone", subjects: []*place.Subject{derived(seen("a", 0.1, everywhere, "0-1", 10<<10))},
 			want: []string{"a left alone"}, reasons: says(words.TooSmall, 10<<10, 0.1, 64<<10, 0.2)},
-		{name: "small but busy is placed", subjects: []*Subject{derived(seen("a", 1, everywhere, "0-1", 10<<10))},
+		{name: "small but busy is placed", subjects: []*place.Subject{derived(seen("a", 1, everywhere, "0-1", 10<<10))},
 			want: []string{"a placed 0 | set-cpus 0-15→0-3,8-11"}},
-		{name: "small but given is placed", subjects: []*Subject{given(seen("a", 0, everywhere, "0-1"), wantClass(workload.Shared, 1))},
+		{name: "small but given is placed", subjects: []*place.Subject{given(seen("a", 0, everywhere, "0-1"), wantClass(workload.Shared, 1))},
 			want: []string{"a placed 0 | set-cpus 0-15→0-3,8-11"}},
-		{name: "unknown demand is left alone", subjects: []*Subject{derived(seen("a", 0, everywhere, "0-1"))},
+		{name: "unknown demand is left alone", subjects: []*place.Subject{derived(seen("a", 0, everywhere, "0-1"))},
 			want: []string{"a left alone"}, reasons: says(words.NeedsUnknown)},
-		{name: "small, memory unknown", subjects: []*Subject{derived(seen("a", 0.1, everywhere, "0-1"))},
+		{name: "small, memory unknown", subjects: []*place.Subject{derived(seen("a", 0.1, everywhere, "0-1"))},
 			want: []string{"a left alone"}, reasons: says(words.TooSmallUnread, 0.1, 64<<10, 0.2)},
-		{name: "pinned by somebody else", subjects: []*Subject{func() *Subject {
+		{name: "pinned by somebody else", subjects: []*place.Subject{func() *place.Subject {
 			s := derived(seen("a", 1, "3", "0-1", gib))
 			s.Observation.Pinned = true
 			return s
 		}()}, want: []string{"a left alone"}, reasons: says(words.OwnAffinity, "CPUs 3")},
-		{name: "excluded", subjects: []*Subject{{Observation: seen("a", 1, "3", "0-1", gib), Alone: words.Plain("The operator said so.")}},
+		{name: "excluded", subjects: []*place.Subject{{Observation: seen("a", 1, "3", "0-1", gib), Alone: words.Plain("The operator said so.")}},
 			want: []string{"a left alone"}, reasons: words.Reasons(words.Plain("The operator said so."))},
-		{name: "one node only", host: `0 0-3 16G 10`, subjects: []*Subject{derived(seen("a", 1, "0-3", "0", gib))},
+		{name: "one node only", host: `0 0-3 16G 10`, subjects: []*place.Subject{derived(seen("a", 1, "0-3", "0", gib))},
 			want: []string{"a left alone"}, reasons: says(words.SingleNode)},
-		{name: "one node, beside dedicated work", host: `0 0-3 16G 10`, subjects: []*Subject{
+		{name: "one node, beside dedicated work", host: `0 0-3 16G 10`, subjects: []*place.Subject{
 			given(seen("a", 1, "0-3", "0", gib), wantClass(workload.Dedicated, 2)),
 			derived(seen("b", 1, "0-3", "0", gib))},
 			want: []string{"a placed 0 | set-cpus 0-3→0-1", "b placed 0 | set-cpus 0-3→2-3"}},
-		{name: "one node, asked for", host: `0 0-3 16G 10`, subjects: []*Subject{
+		{name: "one node, asked for", host: `0 0-3 16G 10`, subjects: []*place.Subject{
 			given(seen("a", 1, "0-3", "0", gib), wantClass(workload.Dedicated, 3)),
 			given(seen("b", 1, "0-3", "0", gib), wantClass(workload.Dedicated, 2))},
 			want: []string{"a placed 0 | set-cpus 0-3→0-2", "b refused"}},
-		{name: "too large for the host", subjects: []*Subject{derived(seen("a", 1, everywhere, "0-1", 16*gib, 16*gib)), derived(seen("b", 1, everywhere, "0-1", gib))},
+		{name: "too large for the host", subjects: []*place.Subject{derived(seen("a", 1, everywhere, "0-1", 16*gib, 16*gib)), derived(seen("b", 1, everywhere, "0-1", gib))},
 			want: []string{"a placed 0-1", "b refused"}, reasons: says(words.RunsOn)},
 	}
 	for _, tt := range tests {
@@ -193,7 +195,7 @@ func TestArrange(t *testing.T) {
 			for _, s := range p.Steps {
 				given = append(given, s.Reason)
 			}
-			checkSentences(t, given)
+			wordstest.Check(t, given)
 			if missing := wordstest.Missing(given, tt.reasons); missing != nil {
 				t.Errorf("reasons: %s\nmissing: %s", given, missing)
 			}
@@ -216,7 +218,7 @@ func sharedOn(id, home, cpus string, vcpus int, mem topology.KiB) plan.Placement
 
 // settles carries the plan out on a model of what was seen, and fails unless
 // the next plan has nothing more to do and changes no home.
-func settles(fatalf func(string, ...any), st plan.State, subjects []*Subject, p plan.Plan) {
+func settles(fatalf func(string, ...any), st plan.State, subjects []*place.Subject, p plan.Plan) {
 	subjects = slices.Clone(subjects)
 	for _, step := range p.Steps {
 		for i := range subjects {
@@ -266,7 +268,7 @@ func TestFixedHoldsItsPlace(t *testing.T) {
 	big := pins("big", 1, 12, 13)
 	big.Asked, big.Memory = 1<<40, []workload.NodeMemory{{Node: 1, KiB: 1 << 40}}
 	st.Placements = []plan.Placement{pins("a", 0, 0, 1), pins("b", 0, 1, 2), big, pins("host", 1, 14, 15)}
-	var subjects []*Subject
+	var subjects []*place.Subject
 	for i := range st.Placements {
 		p := &st.Placements[i]
 		s := given(seen(string(p.Workload), 1, p.CPUs.String(), p.Home.String(), gib), wantClass(workload.Dedicated, p.VCPUs))
@@ -302,7 +304,7 @@ func TestFloatingMakesWayForWhatIsToCome(t *testing.T) {
 	}
 	st.Placements = []plan.Placement{sharedOn("a", "0", "0-3,8-11", 2, gib), {Workload: "d", Class: workload.Dedicated, VCPUs: len(cpus), Home: topology.Nodes(0),
 		CPUs: topology.CPUs(cpus...), Pins: cpus, Bound: true}}
-	p := Arrange(st, []*Subject{given(seen("a", 1, "0-3,8-11", "0-1", gib), wantClass(workload.Shared, 2))}, options)
+	p := Arrange(st, []*place.Subject{given(seen("a", 1, "0-3,8-11", "0-1", gib), wantClass(workload.Shared, 2))}, options)
 	if v := plan.CheckPlan(st, p); v != nil || len(p.Placements) != 2 || p.Placements[0].Home.String() != "1" {
 		t.Errorf("%v: %v", v, p.Placements)
 	}
@@ -331,7 +333,7 @@ func TestLastCPUOfAHomeIsTaken(t *testing.T) {
 			pinned := given(seen("pinned", 1, "11", "0-1", gib), wantClass(workload.Dedicated, 1))
 			pinned.Fixed, pinned.Alone = true, words.Plain("It is bound by hand.")
 			z := given(seen("z", 1, everywhere, "0-1", 0, gib), wantClass(workload.Shared, 2))
-			p := Arrange(st, []*Subject{a, pinned, z}, options)
+			p := Arrange(st, []*place.Subject{a, pinned, z}, options)
 			if v := plan.CheckPlan(st, p); v != nil {
 				t.Errorf("fixed %t, full %t: %v", fixed, full, v)
 			}
@@ -352,19 +354,19 @@ func TestLastCPUOfAHomeIsTaken(t *testing.T) {
 
 // The pages of a guest go with its nodes; what then still lies elsewhere is moved.
 func TestGuestSteps(t *testing.T) {
-	guest := func(cpus, mems string, mem ...topology.KiB) *Subject {
+	guest := func(cpus, mems string, mem ...topology.KiB) *place.Subject {
 		o := seen("vm:a", 1, cpus, mems, mem...)
 		o.Kind, o.Caps = guestKind, guestCaps
 		return given(o, wantClass(workload.Shared, 2))
 	}
 	st := onHost(twoNodes)
 	st.Placements = []plan.Placement{sharedOn("vm:a", "1", "4-7,12-15", 2, 2*gib)}
-	p := Arrange(st, []*Subject{guest("0-3,8-11", "0", 2*gib)}, options)
+	p := Arrange(st, []*place.Subject{guest("0-3,8-11", "0", 2*gib)}, options)
 	if got := brief(p); got[0] != "vm:a kept 1 | set-cpus 0-3,8-11→4-7,12-15 | set-mems 0→1 2048 MiB" {
 		t.Errorf("%v", got)
 	}
-	settles(t.Fatalf, st, []*Subject{guest("0-3,8-11", "0", 2*gib)}, p)
-	p = Arrange(st, []*Subject{guest("4-7,12-15", "1", gib, gib)}, options)
+	settles(t.Fatalf, st, []*place.Subject{guest("0-3,8-11", "0", 2*gib)}, p)
+	p = Arrange(st, []*place.Subject{guest("4-7,12-15", "1", gib, gib)}, options)
 	if got := brief(p); got[0] != "vm:a kept 1 | move-pages →1 1024 MiB" || p.Steps[0].Target.Kind != workload.InProcess {
 		t.Errorf("%v, %+v", got, p.Steps)
 	}
@@ -373,7 +375,7 @@ func TestGuestSteps(t *testing.T) {
 func TestArrangeGainAndCost(t *testing.T) {
 	o := seen("a", 2, everywhere, "0-1", 3*gib, gib)
 	o.RanOn = []workload.NodeShare{{Node: 0, Share: 0.5}, {Node: 1, Share: 0.5}}
-	p := Arrange(onHost(twoNodes), []*Subject{derived(o)}, options)
+	p := Arrange(onHost(twoNodes), []*place.Subject{derived(o)}, options)
 	i := slices.IndexFunc(p.Steps, func(s plan.Step) bool { return s.Kind == plan.MovePages })
 	got := p.Steps[i]
 	want := plan.Gain{LocalityBefore: 0.5, LocalityAfter: 1}
@@ -450,7 +452,7 @@ func TestWhyLeftAlone(t *testing.T) {
 		"small, has a home":    {two, func(s *subject) { s.Observation.Memory, s.old = on(1), &plan.Placement{} }, ""},
 	} {
 		a := &arrangement{host: tt.host, everywhereHome: len(tt.host.Nodes) < 2, opt: Options{MinMemory: 64, MinCPU: 0.2}}
-		s := &subject{Subject: &Subject{Observation: workload.Observation{ID: "/a", Memory: on(100), CPUUse: 1}}}
+		s := &subject{Subject: &place.Subject{Observation: workload.Observation{ID: "/a", Memory: on(100), CPUUse: 1}}}
 		tt.edit(s)
 		if got := a.whyLeave(s); got.Code != tt.want {
 			t.Errorf("%s: %v", name, got)
@@ -458,65 +460,10 @@ func TestWhyLeftAlone(t *testing.T) {
 	}
 }
 
-// Placements that are as they were are handed back as they are; when the CPUs of one that
-// floats are others, all are made anew.
-func TestPlacementsAsTheyWere(t *testing.T) {
-	for _, lost := range []topology.CPUID{-1, 2, 6} { // neither, of the shared, of the batch one's
-		st := onHost(twoNodes)
-		st.Placements = []plan.Placement{dedicatedOn("d", 0, gib, 0, 8), {Workload: "o", Class: workload.Batch, Importance: 50, VCPUs: 1, Within: topology.Nodes(1)}, floating("s", 0, 2)}
-		st.Placements = NewLedger(st).Placements()
-		if lost >= 0 {
-			st.Policy.Reserved = topology.CPUs(lost)
-		}
-		l := NewLedger(st)
-		got := l.placementsAs(st.Placements)
-		if same := &got[0] == &st.Placements[0]; same != (lost < 0) {
-			t.Errorf("without CPU %d the same: %v", lost, same)
-		}
-		if got[1].CPUs.Has(lost) || got[2].CPUs.Has(lost) || got[1].CPUs.Empty() || got[2].CPUs.Empty() {
-			t.Errorf("without CPU %d: %+v", lost, got)
-		}
-		if fewer := l.placementsAs(st.Placements[:2]); len(fewer) != 3 {
-			t.Errorf("%d of three", len(fewer))
-		}
-	}
-}
-
-func TestSpecFrom(t *testing.T) {
-	tests := []struct {
-		name    string
-		use     float64
-		threads int
-		mem     topology.KiB
-		cpus    int
-		memory  topology.KiB
-	}{
-		{"idle", 0, 4, 0, 1, 0},
-		{"a quarter more than it uses", 3.2, 16, 0, 4, 0},
-		{"rounds up", 3.3, 16, 0, 5, 0},
-		{"no more than its threads", 8, 8, 0, 8, 0},
-		{"threads unknown", 8, 0, 0, 10, 0},
-		{"memory rounds up to a sixteenth", 1, 1, 1<<30 + 1, 1, 1<<30 + 1<<27},
-		{"small memory rounds up to 16 MiB", 1, 1, 1, 1, 16 << 10},
-		{"absurd use", 1e300, 0, 0, 1, 0},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			s := SpecFrom(workload.Observation{ID: "a", Threads: tt.threads, CPUUse: tt.use, Memory: on(tt.mem)})
-			if s.CPUs != tt.cpus || s.Memory != tt.memory {
-				t.Errorf("%d CPUs %d KiB, want %d and %d", s.CPUs, s.Memory, tt.cpus, tt.memory)
-			}
-			if s.Class != workload.Shared || s.Given {
-				t.Errorf("class %s given %v", s.Class, s.Given)
-			}
-		})
-	}
-}
-
 // TestSmallChangesKeepThePlan: use goes up and down by a third; nothing moves.
 func TestSmallChangesKeepThePlan(t *testing.T) {
 	st := onHost(twoNodes)
-	var subjects []*Subject
+	var subjects []*place.Subject
 	for i, use := range []float64{3, 2, 4} {
 		subjects = append(subjects, derived(seen(fmt.Sprint("w", i), use, everywhere, "0-1", gib, gib)))
 	}
@@ -539,7 +486,7 @@ func TestSmallChangesKeepThePlan(t *testing.T) {
 func TestArrangeProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		st := plantest.State(5).Draw(t, "state")
-		var subjects []*Subject
+		var subjects []*place.Subject
 		for i := range rapid.IntRange(0, 8).Draw(t, "workloads") {
 			subjects = append(subjects, drawSubject(t, st.Host, workload.ID(fmt.Sprintf("w%d", i))))
 		}
@@ -566,7 +513,7 @@ func TestArrangeProperties(t *testing.T) {
 	})
 }
 
-func arrangeChecked(t *rapid.T, st plan.State, subjects []*Subject) plan.Plan {
+func arrangeChecked(t *rapid.T, st plan.State, subjects []*place.Subject) plan.Plan {
 	p := Arrange(st, subjects, options)
 	if diff := cmp.Diff(p, Arrange(st, subjects, options), same); diff != "" {
 		t.Fatalf("another plan:\n%s", diff)
@@ -612,7 +559,7 @@ func takeOffline(t *rapid.T, st *plan.State, n int) {
 // guestCaps is what a source of virtual machines says of them.
 var guestCaps = workload.Caps{MemoryFollows: true, Rebinds: true, AtOnce: 1 << 40}
 
-func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) *Subject {
+func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) *place.Subject {
 	o := workload.Observation{
 		ID: id, Kind: rapid.SampledFrom([]workload.Kind{workload.InCgroup, workload.InProcess, guestKind}).Draw(t, "kind"),
 		Threads: rapid.IntRange(0, 20).Draw(t, "threads"), CPUUse: rapid.Float64Range(0, 12).Draw(t, "use"),
@@ -630,7 +577,7 @@ func drawSubject(t *rapid.T, h *topology.Host, id workload.ID) *Subject {
 		o.OwnPolicy = "bind:0"
 	}
 	o.Pinned = rapid.IntRange(0, 9).Draw(t, "pinned") == 0
-	s := &Subject{Spec: SpecFrom(o), Observation: o}
+	s := &place.Subject{Spec: demand.SpecFrom(o), Observation: o}
 	if rapid.IntRange(0, 3).Draw(t, "given") == 0 {
 		s.Spec = plantest.Spec(id).Draw(t, "spec")
 		s.Spec.Given = true
@@ -650,7 +597,7 @@ func TestWideFloatingWorkloadIsSplitByItsCPUs(t *testing.T) {
 	mib := func(n topology.KiB) topology.KiB { return n << 10 }
 	db := seen("/db", 0.4, everywhere, "0-3", 0, 0, 0, mib(196))
 	wide := seen("/wide", 1.5, everywhere, "0-3", mib(288), mib(288), mib(288), mib(288))
-	p := Arrange(st, []*Subject{derived(db), derived(wide)}, options)
+	p := Arrange(st, []*place.Subject{derived(db), derived(wide)}, options)
 	for _, x := range p.Placements {
 		if x.Workload != "/wide" {
 			continue

@@ -1,6 +1,7 @@
-package place
+package demand
 
 import (
+	"math"
 	"testing"
 
 	"github.com/homenode/homenode/core/workload"
@@ -25,13 +26,13 @@ func TestEntitled(t *testing.T) {
 		{"the less of both", 3, 4, 2.9, 1, 3},
 		{"never less than it uses", 2, 2, 3, 1, 3},
 	} {
-		s := Subject{Observation: workload.Observation{Threads: tt.threads}, Spec: workload.Spec{CPUs: tt.given, Given: tt.given > 0}}
-		if got := Entitled(&s, tt.use, tt.crowded); !about(got, tt.want) {
+		s, o := workload.Spec{CPUs: tt.given, Given: tt.given > 0}, workload.Observation{Threads: tt.threads}
+		if got := Entitled(&s, &o, tt.use, tt.crowded); math.Abs(got-tt.want) > 1e-9 {
 			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
 		}
 	}
-	s := Subject{Observation: workload.Observation{Threads: 64}, Spec: workload.Spec{CPUs: 4}}
-	if got := Entitled(&s, 4, 1); got != 5 {
+	s, o := workload.Spec{CPUs: 4}, workload.Observation{Threads: 64}
+	if got := Entitled(&s, &o, 4, 1); got != 5 {
 		t.Errorf("a size that nobody gave bounds it to %v", got)
 	}
 }

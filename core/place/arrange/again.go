@@ -1,6 +1,7 @@
-package place
+package arrange
 
 import (
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -12,9 +13,9 @@ import (
 type Arranger struct {
 	settled   bool // the newest plan is; the other fields are only read then
 	newest    *arrangement
-	subjects  []*Subject
+	subjects  []*place.Subject
 	decisions []plan.Decision
-	booked    []topology.KiB // by node; integers, so that their sum does not depend on the order
+	booked    []topology.KiB // by ID of the node; integers, so that their sum does not depend on the order
 	changed   []changed
 }
 
@@ -26,7 +27,7 @@ type changed struct {
 }
 
 // Arrange returns the plan of the function Arrange.
-func (r *Arranger) Arrange(st plan.State, subjects []*Subject, opt Options) plan.Plan {
+func (r *Arranger) Arrange(st plan.State, subjects []*place.Subject, opt Options) plan.Plan {
 	if r.settled && r.stillHolds(&st, subjects, opt) {
 		return plan.Plan{Placements: st.Placements, Report: plan.Report{Decisions: r.decisions}}
 	}
@@ -38,18 +39,21 @@ func (r *Arranger) Arrange(st plan.State, subjects []*Subject, opt Options) plan
 
 // remember keeps a plan that is settled: every workload stays as it is, in its home or left alone. Then no workload
 // influenced the decision on another, except by the room that all need together.
-func (r *Arranger) remember(a *arrangement, subjects []*Subject, out *plan.Plan) {
-	if len(out.Steps) > 0 || len(a.subjects) != len(subjects) || !a.allAsBefore() {
+func (r *Arranger) remember(a *arrangement, subjects []*place.Subject, out *plan.Plan) {
+	if len(out.Steps) > 0 || len(a.subjects) != len(subjects) || len(a.absent) > 0 {
 		return
 	}
-	r.booked = append(r.booked[:0], make([]topology.KiB, len(a.ledger.nodes))...)
+	if a.was == nil || !sameList(a.was, out.Placements) {
+		return
+	}
+	r.booked = append(r.booked[:0], make([]topology.KiB, len(a.homesAt))...)
 	for i := range a.subjects {
 		s := &a.subjects[i]
 		switch {
 		case s.Subject != subjects[i]: // they were not sorted
 			return
 		case s.isKept():
-			r.booked[s.asBefore.node] += s.asBefore.kib
+			r.booked[s.old.Home.Min()] += workload.Total(s.old.Memory)
 		case !s.isLeft():
 			return
 		}
@@ -69,15 +73,15 @@ func (s *subject) isLeft() bool {
 }
 
 // stillHolds reports whether the newest plan still holds, and if so brings it up to date.
-func (r *Arranger) stillHolds(st *plan.State, subjects []*Subject, opt Options) bool {
+func (r *Arranger) stillHolds(st *plan.State, subjects []*place.Subject, opt Options) bool {
 	a := r.newest
 	if !sameList(a.was, st.Placements) || opt != a.opt || len(subjects) != len(r.subjects) {
 		return false
 	}
-	if !st.Host.SameMachine(a.host) || !st.Policy.Equal(&a.ledger.policy) || !r.hasRoom(st) {
+	if !st.Host.SameMachine(a.host) || !st.Policy.Equal(&a.policy) || !r.hasRoom(st) {
 		return false
 	}
-	a.host, a.ledger.host = st.Host, st.Host
+	a.host = st.Host
 	r.changed = r.changed[:0]
 	for i, x := range subjects {
 		if x == r.subjects[i] {
@@ -100,7 +104,7 @@ func sameList(x, y []plan.Placement) bool {
 // depend on the machine and on the policy.
 func (r *Arranger) hasRoom(st *plan.State) bool {
 	for i, room := range plan.Capacity(*st) {
-		if room >= 0 && r.booked[i] > room {
+		if room >= 0 && r.booked[st.Host.Nodes[i].ID] > room {
 			return false
 		}
 	}
@@ -108,7 +112,7 @@ func (r *Arranger) hasRoom(st *plan.State) bool {
 }
 
 // judge decides on a changed subject, and reports whether its kind of decision stays the same.
-func (r *Arranger) judge(i int, x *Subject) bool {
+func (r *Arranger) judge(i int, x *place.Subject) bool {
 	a := r.newest
 	was := &a.subjects[i]
 	c := changed{at: i, subject: subject{Subject: x, old: was.old}}
@@ -131,7 +135,7 @@ func (r *Arranger) judge(i int, x *Subject) bool {
 }
 
 // takeUp replaces the changed subjects. Readers hold the decisions of before: those are copied first.
-func (r *Arranger) takeUp(subjects []*Subject) {
+func (r *Arranger) takeUp(subjects []*place.Subject) {
 	a := r.newest
 	r.subjects = subjects
 	own := false
