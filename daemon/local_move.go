@@ -93,7 +93,7 @@ func (d *Daemon) undivide(ctx context.Context, pid int) error {
 			return err
 		}
 		if len(r.Undo.Failed) > 0 {
-			return &api.Error{Code: api.Failed, Text: fmt.Sprintf("the daemon has divided its threads among nodes, and that could not be put back: %s", r.Undo.Failed[0].Error)}
+			return &api.Error{Code: api.Failed, Text: fmt.Sprintf("the daemon has divided its threads among nodes, and that could not be restored: %s", r.Undo.Failed[0].Error)}
 		}
 	}
 	return nil

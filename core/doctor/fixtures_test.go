@@ -284,6 +284,19 @@ func fixtures() []fixture {
 			}
 			return d
 		}(), []string{Healthy, CPUlessNode}, 0},
+		{"gpu-and-persistent-memory-named-by-drivers", func() *measure.Document {
+			d := unmeasured(machine(twoPackages, []string{"0-7", "8-15", "", "", "", ""}, []float64{128, 128, 15, 15, 384, 512}))
+			d.Nodes[2].Type, d.Nodes[2].TypeBy = "gpu", []string{"NVIDIA's driver says it is memory of GPU 0035:05:00.0"}
+			d.Nodes[3].Type, d.Nodes[3].TypeBy = "gpu", []string{"NVIDIA's driver says it is memory of GPU 0035:04:00.0"}
+			d.Nodes[4].Type, d.Nodes[4].TypeBy = "pmem", []string{"dax5.0 is on the NVDIMM bus ndbus0"}
+			return d
+		}(), []string{Healthy, CPUlessNode, CPUlessNode, CPUlessNode}, 0},
+		{"cxl-named-and-measured", func() *measure.Document {
+			d := slit(nodesLatency(run(machine(twoPackages, []string{"0-7", "8-15", ""}, []float64{128})), 0.006,
+				[]float64{90, 150, 230}, []float64{150, 90, 310}, []float64{-1, -1, -1}), []float64{10, 21, 14}, []float64{21, 10, 24}, []float64{14, 24, 10})
+			d.Nodes[2].Type, d.Nodes[2].TypeBy = "cxl", []string{"dax0.0 is a CXL region"}
+			return d
+		}(), []string{Healthy, CPUlessNode}, 0},
 		{"hbm", func() *measure.Document {
 			d := unmeasured(machine([]string{"0-15"}, []string{"0-15", ""}, []float64{128, 16}))
 			d.Nodes[0].HMATLatency, d.Nodes[0].HMATMBs = 100, 90_000

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/homenode/homenode/core/measure"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 )
 
@@ -152,11 +153,61 @@ func (f *facts) bareNodes() []measure.Verdict {
 		switch {
 		case n.Mem != nil && *n.Mem == 0 && !n.CPUs.Empty():
 			out = append(out, f.memoryless(i))
+		case f.named(i): // below, all of one type together
 		case n.CPUs.Empty() && (n.Mem == nil || *n.Mem > 0):
 			out = append(out, f.tier(i))
 		}
 	}
+	return append(out, f.namedTiers()...)
+}
+
+// namedTiers has one verdict for each type of memory without CPUs that a driver or the firmware names and nothing
+// measured: a machine with six GPUs has one.
+func (f *facts) namedTiers() []measure.Verdict {
+	var out []measure.Verdict
+	for _, of := range topology.MemoryTypes {
+		nodes := topology.NodeSet{}
+		var evidence []measure.Evidence
+		for i, n := range f.d.Nodes {
+			if !f.named(i) || n.Type != string(of) {
+				continue
+			}
+			nodes.Add(topology.NodeID(n.ID))
+			says := fmt.Sprintf("node%d: %s", n.ID, strings.Join(n.TypeBy, "; "))
+			evidence = append(evidence, seen(says, "sysfs, /proc"))
+		}
+		if nodes.Empty() {
+			continue
+		}
+		says := fmt.Sprintf("nodes %s have no CPUs: they are %s", nodes, memoryOf(of))
+		if nodes.Len() == 1 {
+			says = fmt.Sprintf("node%s has no CPUs: it is %s", nodes, memoryOf(of))
+		}
+		if of == topology.TypeGPU {
+			says += ". Only work that names the node gets it"
+		}
+		out = append(out, measure.Verdict{
+			State: CPUlessNode, Severity: measure.Info, Confidence: 0.9, Says: says + ".", Evidence: evidence,
+			WouldChange: "a driver or a firmware that describes it otherwise",
+		})
+	}
 	return out
+}
+
+// seen is evidence that the kernel shows, without a number.
+func seen(says, source string) measure.Evidence {
+	return measure.Evidence{Rule: "E7", Says: says, Value: measure.Unknown, Threshold: measure.Unknown, Source: source}
+}
+
+// memoryOf names memory of a type: "CXL memory".
+func memoryOf(t topology.MemoryType) string {
+	return strings.TrimSuffix(t.Words(), " memory") + " memory"
+}
+
+// named reports whether a driver or the firmware names the type of a node's memory, and nothing says what it costs.
+func (f *facts) named(i int) bool {
+	n := &f.d.Nodes[i]
+	return n.CPUs.Empty() && n.Type != "" && (n.Mem == nil || *n.Mem > 0) && f.cost(i).source == ""
 }
 
 func (f *facts) memoryless(i int) measure.Verdict {
@@ -196,53 +247,66 @@ func (f *facts) memoryless(i int) measure.Verdict {
 	return v
 }
 
-// tier names memory without CPUs by what it costs from the nearest CPUs,
-// measured or after the HMAT.
-func (f *facts) tier(i int) measure.Verdict {
+// cost is what memory without CPUs costs from the nearest CPUs, and what ordinary memory costs.
+type cost struct {
+	ns, localNS   measure.Value
+	mbs, localMBs measure.Value
+	source        string // measured or HMAT; "" where neither says
+}
+
+func (f *facts) cost(i int) cost {
 	n := f.d.Nodes[i]
-	ns := measure.Unknown
-	mbs := measure.Unknown
-	source := ""
-	localNS, localMBs := measure.Unknown, measure.Unknown
-	if f.l != nil {
-		for a := range f.l {
-			if f.d.Nodes[a].CPUs.Empty() || !f.l[a][i].Known() {
-				continue
-			}
-			if !ns.Known() || f.l[a][i] < ns {
-				ns = f.l[a][i]
-				localNS = f.l[a][a]
-				source = "measured"
-			}
+	c := cost{ns: measure.Unknown, localNS: measure.Unknown, mbs: measure.Unknown, localMBs: measure.Unknown}
+	for a := range f.l {
+		if f.d.Nodes[a].CPUs.Empty() || !f.l[a][i].Known() {
+			continue
+		}
+		if !c.ns.Known() || f.l[a][i] < c.ns {
+			c.ns = f.l[a][i]
+			c.localNS = f.l[a][a]
+			c.source = "measured"
 		}
 	}
-	// A virtual machine's memory all costs the same; what its HMAT tells is
-	// what it was made to stand for.
-	if hm := n.HMATLatency; hm.Known() && (!ns.Known() || (f.vm && ns < localNS*measure.Value(1+f.lim.Flat))) {
+	// All memory of a virtual machine costs the same; its HMAT describes the machine that it imitates.
+	if hm := n.HMATLatency; hm.Known() && (!c.ns.Known() || (f.vm && c.ns < c.localNS*measure.Value(1+f.lim.Flat))) {
 		for _, o := range f.d.Nodes {
 			if !o.CPUs.Empty() && o.HMATLatency.Known() &&
-				!(localNS.Known() && source == "HMAT" && o.HMATLatency >= localNS) {
-				ns = hm
-				localNS = o.HMATLatency
-				source = "HMAT"
+				!(c.localNS.Known() && c.source == "HMAT" && o.HMATLatency >= c.localNS) {
+				c.ns = hm
+				c.localNS = o.HMATLatency
+				c.source = "HMAT"
 			}
 		}
 	}
 	for _, o := range f.d.Nodes {
-		if !o.CPUs.Empty() && o.HMATMBs.Known() && n.HMATMBs.Known() && !(localMBs.Known() && localMBs >= o.HMATMBs) {
-			localMBs, mbs = o.HMATMBs, n.HMATMBs
+		if !o.CPUs.Empty() && o.HMATMBs.Known() && n.HMATMBs.Known() && !(c.localMBs.Known() && c.localMBs >= o.HMATMBs) {
+			c.localMBs, c.mbs = o.HMATMBs, n.HMATMBs
 		}
 	}
-	name, why, confidence := tierName(ns, localNS, mbs, localMBs)
+	return c
+}
+
+// tier names memory without CPUs by the driver or the firmware, and by what it costs from the nearest CPUs,
+// measured or after the HMAT.
+func (f *facts) tier(i int) measure.Verdict {
+	n := f.d.Nodes[i]
+	c := f.cost(i)
+	name, why, confidence := tierName(c)
 	v := measure.Verdict{
 		State: CPUlessNode, Severity: measure.Info, Confidence: confidence,
 		Says:        fmt.Sprintf("node%d is memory without CPUs: %s.", n.ID, name),
 		WouldChange: "a measurement of its latency",
-		Evidence:    []measure.Evidence{{Rule: "E7", Says: fmt.Sprintf("node%d has no CPUs", n.ID), Value: measure.Unknown, Threshold: measure.Unknown, Source: "node*/cpulist"}},
+		Evidence:    []measure.Evidence{seen(fmt.Sprintf("node%d has no CPUs", n.ID), "node*/cpulist")},
 	}
-	if source != "" {
-		v.Says = fmt.Sprintf("node%d is memory without CPUs: %s (%s, %s).", n.ID, name, why, source)
-		v.Evidence = append(v.Evidence, measure.Evidence{Rule: "E3", Says: why, Value: ns / localNS, Threshold: measure.Unknown, Source: source})
+	if n.Type != "" {
+		name = memoryOf(topology.MemoryType(n.Type))
+		v.Confidence = 0.9
+		v.Evidence = append(v.Evidence, seen(strings.Join(n.TypeBy, "; "), "sysfs, /proc"))
+	}
+	if c.source != "" {
+		v.Says = fmt.Sprintf("node%d is memory without CPUs: %s (%s, %s).", n.ID, name, why, c.source)
+		ratio := measure.Evidence{Rule: "E3", Says: why, Value: c.ns / c.localNS, Threshold: measure.Unknown, Source: c.source}
+		v.Evidence = append(v.Evidence, ratio)
 	}
 	return v
 }
@@ -250,15 +314,15 @@ func (f *facts) tier(i int) measure.Verdict {
 // tierName goes by latency and bandwidth relative to the nearest ordinary
 // memory. Published: CXL 1.5 to 3 times, PMEM 2 to 4 times with a fraction of
 // the bandwidth, HBM about the same latency with a multiple of the bandwidth.
-func tierName(ns, localNS, mbs, localMBs measure.Value) (name, why string, confidence float64) {
-	lat, bw := float64(ns/localNS), float64(mbs/localMBs)
+func tierName(c cost) (name, why string, confidence float64) {
+	lat, bw := float64(c.ns/c.localNS), float64(c.mbs/c.localMBs)
 	why = fmt.Sprintf("×%.2f the latency of ordinary memory", lat)
 	if bw == bw {
 		why += fmt.Sprintf(", ×%.2f its bandwidth", bw)
 	}
 	switch {
 	case lat != lat:
-		return "a tier of its own, not yet told which", "", 0.5
+		return "its type is not known yet", "", 0.5
 	case bw == bw && bw >= 1.5 && lat < 1.5:
 		return "fast memory such as HBM", why, 0.8
 	case lat < 1.3:

@@ -102,11 +102,14 @@ type Left struct {
 
 // Node is one NUMA node as it was at the time.
 type Node struct {
-	ID   int             `json:"id"`         // node ID of the kernel
-	CPUs topology.CPUSet `json:"cpus"`       // online CPUs of the node
-	Mem  *int64          `json:"mem_bytes"`  // memory in all, bytes; null unknown
-	Free *int64          `json:"free_bytes"` // free memory, bytes; null unknown
-	Kind string          `json:"kind"`       // kind of memory: dram, special or none
+	ID     int             `json:"id"`                        // node ID of the kernel
+	CPUs   topology.CPUSet `json:"cpus"`                      // online CPUs of the node
+	Mem    *int64          `json:"mem_bytes"`                 // memory in all, bytes; null unknown
+	Free   *int64          `json:"free_bytes"`                // free memory, bytes; null unknown
+	Kind   string          `json:"kind"`                      // kind of memory: dram, special or none
+	Type   string          `json:"memory_type,omitempty"`     // type of its memory, where it has no CPUs: dram, hbm, cxl, pmem or gpu; absent when unknown
+	TypeBy []string        `json:"memory_evidence,omitempty"` // evidence for memory_type, strongest first
+
 	// DIMMs from SMBIOS, where its slot labels tell the package.
 
 	Channels    *int   `json:"dimm_channels"`        // DIMM channels with memory, by SMBIOS; null unknown

@@ -21,7 +21,8 @@ func NewDocument(fsys fs.FS, h *topology.Host) *Document {
 	d.Host = hostOf(fsys, h)
 	for _, n := range h.Nodes {
 		d.Nodes = append(d.Nodes, Node{
-			ID: int(n.ID), CPUs: n.CPUs, Mem: bytesOf(n.Memory), Free: bytesOf(n.Free), Kind: string(n.Kind), ChannelMBs: Unknown,
+			ID: int(n.ID), CPUs: n.CPUs, Mem: bytesOf(n.Memory), Free: bytesOf(n.Free), Kind: string(n.Kind),
+			Type: string(n.Type), TypeBy: n.Evidence, ChannelMBs: Unknown,
 			HMATLatency: access(fsys, n.ID, "read_latency"), HMATMBs: access(fsys, n.ID, "read_bandwidth"),
 		})
 	}

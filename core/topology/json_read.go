@@ -245,7 +245,7 @@ func (w *wireReader) cores(j *hostJSON) {
 		for cpu := range h.Online.All() {
 			h.Cores = append(h.Cores, Core{CPUs: CPUs(cpu), Node: nodeOf(h.Nodes, cpu), Package: None, Capacity: None})
 		}
-		w.notes = append(w.notes, Note{"cores", "not told; each CPU is taken as a core"})
+		w.notes = append(w.notes, Note{"cores", "not in the file; each CPU counts as a core"})
 	} else if rest := h.Online.Minus(seen); !rest.Empty() {
 		w.fail("cores", "CPUs %s are in no core", rest)
 	}

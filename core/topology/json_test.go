@@ -62,7 +62,7 @@ func TestFromJSONSorts(t *testing.T) {
 		Measured:  &Measured{LatencyNs: [][]float64{{90, 0}, {200.5, 80}}, BandwidthMiBs: [][]float64{{4, 3}, {2, 1}}},
 		// Node 4 may have memory: it is unknown, not zero.
 		AllowedMems: Nodes(1, 4),
-		Notes:       []Note{{"cores", "not told; each CPU is taken as a core"}},
+		Notes:       []Note{{"cores", "not in the file; each CPU counts as a core"}},
 	}
 	if d := diff(want, h); d != "" {
 		t.Errorf("(-want +got)\n%s", d)

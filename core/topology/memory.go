@@ -22,6 +22,17 @@ const (
 	TypeGPU  MemoryType = "gpu"  // a GPU's own memory that CPUs can reach
 )
 
+// Words returns the type as people say it: "GPU memory", "CXL"; "" for one that is not known.
+func (t MemoryType) Words() string {
+	switch t {
+	case TypePMEM:
+		return "persistent memory"
+	case TypeGPU:
+		return "GPU memory"
+	}
+	return strings.ToUpper(string(t))
+}
+
 // MemoryTypes is all known types.
 var MemoryTypes = []MemoryType{TypeDRAM, TypeHBM, TypeCXL, TypePMEM, TypeGPU}
 

@@ -50,11 +50,11 @@ func readDistances(t *tree, nodes []Node) Matrix {
 				m[i][j] = row[at]
 			}
 		}
-		t.note("slit", "%s also tells of nodes that are not online", nodePath(n.ID, "distance"))
+		t.note("slit", "%s also lists nodes that are not online", nodePath(n.ID, "distance"))
 	}
 	if found == 0 {
 		if len(nodes) > 1 {
-			t.note("slit", "the kernel tells no distances")
+			t.note("slit", "the kernel shows no distances")
 		}
 		return nil
 	}
@@ -127,7 +127,7 @@ func judge(nodes []Node, m Matrix) (Matrix, []Note) {
 		say("not the same both ways: %s", some(skew))
 	}
 	if known > 0 && flat {
-		say("every distance is 10, so the firmware tells none; distances between nodes are taken as unknown")
+		say("every distance is 10: the firmware gives none, and distances between nodes count as unknown")
 		for i := range m {
 			for j := range m[i] {
 				if i != j {

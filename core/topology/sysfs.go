@@ -400,13 +400,13 @@ func readCores(t *tree, h *Host) error {
 		h.Packages = append(h.Packages, Package{id, packages[id]})
 	}
 	if !bare.Empty() {
-		t.note("cores", "the kernel does not tell the SMT siblings of CPUs %s; each is taken as a core", bare)
+		t.note("cores", "the kernel does not show the SMT siblings of CPUs %s; each counts as a core", bare)
 	}
 	if !spread.Empty() {
 		t.note("cores", "CPUs %s are SMT siblings on different nodes; their core is counted to the node of its lowest CPU", spread)
 	}
 	if unknown > 0 {
-		t.note("packages", "the kernel does not tell the package of %s", plural(unknown, "core"))
+		t.note("packages", "the kernel does not show the package of %s", plural(unknown, "core"))
 	}
 	setNodePackages(h)
 	return nil
@@ -464,7 +464,7 @@ func readLLCs(t *tree, h *Host) {
 	}
 	h.NumberLLCs()
 	if none := h.Online.Minus(seen); !none.Empty() {
-		t.note("llcs", "the kernel tells no cache of CPUs %s", none)
+		t.note("llcs", "the kernel shows no cache of CPUs %s", none)
 	}
 }
 
@@ -504,7 +504,7 @@ func (t *tree) llc(cpu CPUID) (best LLC, ok bool) {
 	}
 	shared, there, err := t.cpuSetWith(cpu, bestDir, "shared_cpu_list", "shared_cpu_map")
 	if err != nil || !there {
-		t.note(subject, "%s does not tell who shares it; the cache is left out", bestDir)
+		t.note(subject, "%s does not name the CPUs that share it; the cache is left out", bestDir)
 		return LLC{}, false
 	}
 	best.CPUs = shared

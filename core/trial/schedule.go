@@ -33,12 +33,12 @@ func ParseArm(s string) (Arm, error) {
 
 // Plan is what a trial does, decided before its first reading.
 type Plan struct {
-	Arms    []Arm         `json:"arms"`    // arms, the baseline first
-	Blocks  int           `json:"blocks"`  // number of blocks; each has one period of each arm
-	Period  time.Duration `json:"period"`  // measured part of a period, ns
-	Washout time.Duration `json:"washout"` // least time from a switch to the first reading that counts, ns
-	Every   time.Duration `json:"every"`   // time between two readings, ns
-	Seed    uint64        `json:"seed"`    // from which the order of the arms is drawn
+	Arms    []Arm         `json:"arms"`           // arms, the baseline first
+	Blocks  int           `json:"blocks"`         // number of blocks; each has one period of each arm
+	Period  time.Duration `json:"period"`         // measured part of a period, ns
+	Washout time.Duration `json:"washout"`        // least time from a switch to the first reading that counts, ns
+	Every   time.Duration `json:"every"`          // time between two readings, ns
+	Seed    uint64        `json:"seed,omitempty"` // seed of the order of the arms; absent in a trial for others
 }
 
 // Orders is the order of the arms in each block. The same seed gives the same orders.

@@ -108,7 +108,7 @@ func cachesFoot(l measure.Levels) string {
 		}
 	}
 	if len(have) == 0 {
-		return "the kernel tells no caches of this CPU: steps have numbers"
+		return "the kernel shows no caches of this CPU: steps have numbers"
 	}
 	text := fmt.Sprintf("caches of CPU %d by sysfs: %s", l.CPU, words.List(have))
 	if len(missed) > 0 {

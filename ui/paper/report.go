@@ -216,7 +216,7 @@ var reportPage = sync.OnceValue(func() *template.Template {
 {{else}}<p>Nothing failed.</p>
 {{end}}<h2>Settings that were changed, and who asked</h2>
 {{if .Changed}}<div class="wide"><table>
-<tr><th>setting</th><th class="num">by homenode</th><th class="num">by order</th><th class="num">put back</th><th class="num">set anew by others</th></tr>
+<tr><th>setting</th><th class="num">by homenode</th><th class="num">by order</th><th class="num">restored</th><th class="num">changed by another program</th></tr>
 {{range .Changed}}<tr><th>{{.Setting}}</th><td class="num">{{.Count}}</td><td class="num">{{.Ordered}}</td><td class="num">{{.PutBack}}</td><td class="num">{{.ByOthers}}</td></tr>
 {{end}}</table></div>
 {{else}}<p>No setting was changed.</p>

@@ -29,13 +29,28 @@ type trialView struct {
 
 // Amount is a change in words: +4.2 %, -1.3 points.
 func Amount(x float64, scale trial.Scale, unit string) string {
+	return strings.TrimSpace(number(x, scale) + " " + unitOf(scale, unit))
+}
+
+// number is a change without its unit; one that is rounded to 0 has no sign.
+func number(x float64, scale trial.Scale) string {
+	if scale == trial.Absolute {
+		return fmt.Sprintf("%+.3g", x)
+	}
+	if math.Abs(x) < 0.0005 {
+		return "0.0"
+	}
+	return fmt.Sprintf("%+.1f", 100*x)
+}
+
+func unitOf(scale trial.Scale, unit string) string {
 	switch scale {
 	case trial.Relative:
-		return fmt.Sprintf("%+.1f %%", 100*x)
+		return "%"
 	case trial.InPoints:
-		return fmt.Sprintf("%+.1f points", 100*x)
+		return "points"
 	}
-	return strings.TrimSpace(fmt.Sprintf("%+.3g %s", x, unit))
+	return unit
 }
 
 // Range is an interval in words.
@@ -43,7 +58,7 @@ func Range(e *trial.Effect, unit string) string {
 	if !e.Enough {
 		return fmt.Sprintf("%s; an interval needs %d", words.Count(e.Blocks, "block"), trial.Least(1))
 	}
-	return Amount(e.Low, e.Scale, unit) + " to " + Amount(e.High, e.Scale, unit)
+	return number(e.Low, e.Scale) + " to " + Amount(e.High, e.Scale, unit)
 }
 
 // Value is a mean in words.
@@ -124,6 +139,14 @@ func MachineLine(m *trial.Machine) string {
 	return strings.Join(parts, ", ")
 }
 
+// armWords describes the arms of a trial. Arms of bench/seeds are described in its own report.
+var armWords = map[trial.Arm]string{
+	trial.Off:       "the kernel alone, with everything undone that homenode had set",
+	trial.Balancing: "as off, with kernel.numa_balancing on",
+	trial.Caches:    "as off, with the kernel's cache-aware scheduling on",
+	trial.On:        "homenode as configured",
+}
+
 // TrialMethod says what was done, a sentence each.
 func TrialMethod(d *trial.Document) []string {
 	p := &d.Plan
@@ -131,9 +154,18 @@ func TrialMethod(d *trial.Document) []string {
 	if len(d.Workloads) > 0 {
 		of = strings.Join(d.Workloads, ", ")
 	}
-	out := []string{fmt.Sprintf("Switched: %s. Each block has one period of %s, in an order drawn from the seed %d.", of, arms(p.Arms), p.Seed),
-		fmt.Sprintf("A period is measured for %v, with a reading every %v, after at least %v of washout and after all moves have ended.", p.Period, p.Every, p.Washout),
-		"Arms: off is the kernel alone, with everything undone that homenode had set; balancing is the same with kernel.numa_balancing, caches the same with the kernel's cache-aware scheduling; on is homenode as configured."}
+	out := []string{fmt.Sprintf("Switched: %s. Each block has one period of %s, in an order drawn from the seed %d.", of, Arms(p.Arms), p.Seed),
+		fmt.Sprintf("A period is measured for %s, with a reading every %s, after at least %s of washout and after all moves have ended.",
+			words.Lasts(p.Period), words.Lasts(p.Every), words.Lasts(p.Washout))}
+	var described []string
+	for _, arm := range p.Arms {
+		if what := armWords[arm]; what != "" {
+			described = append(described, string(arm)+": "+what)
+		}
+	}
+	if len(described) > 0 {
+		out = append(out, "Arms: "+strings.Join(described, "; ")+".")
+	}
 	if !d.Balancing && slices.Contains(p.Arms, trial.Off) {
 		out = append(out, "kernel.numa_balancing stayed as it was in every arm.")
 	}
@@ -184,8 +216,8 @@ func lastTime(d *trial.Document) time.Time {
 	return d.Began
 }
 
-// arms is a list of arms in words.
-func arms(all []trial.Arm) string {
+// Arms is a list of arms in words.
+func Arms(all []trial.Arm) string {
 	text := make([]string, len(all))
 	for i, a := range all {
 		text[i] = string(a)
@@ -255,7 +287,8 @@ func (v trialView) Forest() template.HTML {
 	if len(all) == 0 {
 		return ""
 	}
-	most *= 1.1
+	end := roundUp(most)
+	most = end * 1.1
 	const (
 		left  = 250
 		width = 420
@@ -277,11 +310,30 @@ func (v trialView) Forest() template.HTML {
 		fmt.Fprintf(&b, `<text x="%d" y="%g">%s</text>`, left+width+8, y+4, view.Markup(Amount(e.Change, e.Scale, "")))
 	}
 	for _, t := range []float64{-1, -0.5, 0, 0.5, 1} {
-		at := t * most / 1.1
-		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" fill-opacity=".7">%s</text>`, x(at), height-6, view.Markup(fmt.Sprintf("%+.3g %%", 100*at)))
+		at := t * end
+		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" fill-opacity=".7">%s</text>`, x(at), height-6, view.Markup(tick(at)))
 	}
 	b.WriteString("</svg>")
 	return template.HTML(b.String())
+}
+
+// tick is the label of a place on the axis.
+func tick(at float64) string {
+	if at == 0 {
+		return "0"
+	}
+	return fmt.Sprintf("%+.3g %%", 100*at)
+}
+
+// roundUp returns the next round number: 1, 2, 4, 6 or 10 times a power of ten.
+func roundUp(x float64) float64 {
+	power := math.Pow(10, math.Floor(math.Log10(x)+1e-9))
+	for _, first := range []float64{1, 2, 4, 6} {
+		if x <= first*power*(1+1e-9) {
+			return math.Round(first*power*1e6) / 1e6
+		}
+	}
+	return math.Round(10*power*1e6) / 1e6
 }
 
 func cut(s string, n int) string {
@@ -355,7 +407,7 @@ var trialPage = sync.OnceValue(func() *template.Template {
 <div class="wide"><table class="cards"><tr><th>metric</th><th>compared</th><th>mean</th><th>effect</th><th>95&nbsp;% interval</th><th>verdict</th></tr>
 {{range .Rows}}<tr><td class="name">{{.Metric}} <small>{{.Direction}}</small></td><td data-is="compared">{{.Compared}}</td><td data-is="mean">{{prose .Means}}</td><td data-is="effect">{{if .Strong}}<strong>{{prose .Change}}</strong>{{else}}{{prose .Change}}{{end}}</td><td data-is="95 % interval">{{prose .Range}}</td><td class="says" data-is="verdict">{{if .Strong}}<strong>{{.Verdict}}</strong>{{else}}{{.Verdict}}{{end}}</td></tr>
 {{end}}</table></div>
-<p>An effect is what the first arm has more than the second. Its interval comes from the order of the arms, which was drawn, and needs no model of the noise. A verdict is corrected for the number of comparisons: with no effect at all, a trial claims one in 5&nbsp;% of cases at most. “Cannot tell” does not mean that there is no effect: the interval says how large it may be.</p>
+<p>An effect is what the first arm has more than the second, without drift over time; so it can differ from the difference of the two means. Its interval comes from the order of the arms, which was drawn, and needs no model of the noise. A verdict is corrected for the number of comparisons: with no effect at all, a trial claims one in 5&nbsp;% of cases at most. “Cannot tell” does not mean that there is no effect: the interval says how large it may be.</p>
 {{end}}{{with .Plots}}<h2>Readings</h2>
 <div class="pictures">{{range .}}{{.}}{{end}}</div>
 {{end}}{{if .Outlook}}<h2>How long a trial must run</h2>

@@ -79,10 +79,10 @@ func (m *Model) change(key string) Ask {
 			return done{fmt.Sprintf("the move of %s is cancelled; r lets it go on", w.ID), err}
 		})
 	case "u":
-		m.asking = "asking what would be put back"
+		m.asking = "asking what would be restored"
 		return offerUndo(api.Which{ID: w.ID}, m.o.Label(w))
 	case "U":
-		m.asking = "asking what would be put back"
+		m.asking = "asking what would be restored"
 		return offerUndo(api.Which{All: true}, "every workload")
 	case "r":
 		m.ask(fmt.Sprintf("Manage %s again?", m.o.Label(w)), resume(api.Which{ID: w.ID}, string(w.ID)))
@@ -143,9 +143,9 @@ func offerUndo(which api.Which, name string) Ask {
 		return offered{text: text, do: func(ctx context.Context, b api.Backend) any {
 			u, err := b.Undo(ctx, which)
 			if err == nil && len(u.Failed)+len(u.Deferred) > 0 {
-				err = fmt.Errorf("%s put back, %s not; `homenode history` tells why", words.Count(len(u.Restored), "setting"), words.Count(len(u.Failed)+len(u.Deferred), "other"))
+				err = fmt.Errorf("%s restored, %s not; `homenode history` says why", words.Count(len(u.Restored), "setting"), words.Count(len(u.Failed)+len(u.Deferred), "other"))
 			}
-			return done{fmt.Sprintf("%s put back; %s is left alone", words.Count(len(u.Restored), "setting"), name), err}
+			return done{fmt.Sprintf("%s restored; %s is left alone", words.Count(len(u.Restored), "setting"), name), err}
 		}}
 	}
 }

@@ -24,6 +24,10 @@ func TestTiersInText(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
+	// Memory of a GPU is no memory of ordinary work, and its size is shown apart.
+	if got, want := text(), "48 GiB of memory"; !strings.Contains(got, want) || !strings.Contains(got, "memory of GPUs, in addition: 96 GiB on node 2") {
+		t.Errorf("no %q, and GPU memory apart, in\n%s", want, got)
+	}
 	h.HMATBandwidth = [][]float64{{300, 100, 900}, {0, 0, 0}, {0, 0, 0}}
 	for _, want := range []string{"interleaved from node0: weights node0 3, node1 1 reach 100 % of the bandwidth of all (HMAT).", "`homenode run -w 0-1` uses them."} {
 		if got := text(); !strings.Contains(got, want) {

@@ -82,17 +82,7 @@ func (d *drawing) wrapped(first string, words []string, gap string) {
 
 func (d *drawing) summary() {
 	h := d.host
-	memory, free := topology.KiB(0), topology.KiB(0)
-	for _, n := range h.Nodes {
-		if n.Memory > 0 {
-			memory += n.Memory
-		}
-		if n.Free == topology.None {
-			free = topology.None
-		} else if free != topology.None {
-			free += n.Free
-		}
-	}
+	memory, free, ofGPUs := totals(h)
 	text := fmt.Sprintf("%s, %s, %s", words.Count(len(h.Nodes), "node"), words.Count(len(h.Cores), "core"), words.Count(h.Online.Len(), "CPU"))
 	if len(h.Packages) > 0 {
 		text = words.Count(len(h.Packages), "package") + ", " + text
@@ -102,6 +92,10 @@ func (d *drawing) summary() {
 		text += ", " + words.Size(free) + " free"
 	}
 	d.line(d.Bold(text))
+	if ofGPUs > 0 {
+		text = fmt.Sprintf("memory of GPUs, in addition: %s on %s", words.Size(ofGPUs), nodeList(h.GPUNodes()))
+		d.wrapped("", strings.Fields(text), " ")
+	}
 	if h.CPU != "" {
 		d.wrapped("", strings.Fields(h.CPU), " ")
 	}

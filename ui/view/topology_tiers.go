@@ -18,15 +18,29 @@ func typeOf(n *topology.Node) string {
 
 // MemoryType names a type of memory, or memory without CPUs of unknown type.
 func MemoryType(of string) string {
-	switch of {
-	case string(topology.Special):
+	if of == string(topology.Special) {
 		return "memory without CPUs"
-	case string(topology.TypePMEM):
-		return "persistent memory"
-	case string(topology.TypeGPU):
-		return "GPU memory"
 	}
-	return strings.ToUpper(of)
+	return topology.MemoryType(of).Words()
+}
+
+// totals returns the memory of a host, in all and free, and that of its GPUs, which ordinary work does not get.
+func totals(h *topology.Host) (memory, free, ofGPUs topology.KiB) {
+	for i := range h.Nodes {
+		n := &h.Nodes[i]
+		if n.OfGPU() {
+			ofGPUs += max(0, n.Memory)
+			continue
+		}
+		memory += max(0, n.Memory)
+		switch {
+		case n.Free == topology.None:
+			free = topology.None
+		case free != topology.None:
+			free += n.Free
+		}
+	}
+	return memory, free, ofGPUs
 }
 
 // tiers prints the evidence for the type of each memory without CPUs, and what the kernel does with its tiers.

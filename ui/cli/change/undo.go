@@ -51,7 +51,7 @@ and without a running daemon.
 		},
 	}
 	c.Flags().BoolVar(&all, "all", false, "every workload")
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be put back")
+	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, show what would be restored")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-undo/2)")
 	cli.StateDirFlag(c, e)
 	return c
@@ -60,7 +60,7 @@ and without a running daemon.
 // Undone has one thing or all put back and says what became of it; a name in which becomes
 // the ID.
 func Undone(c *cobra.Command, e *cli.Env, b api.Backend, which *api.Which, asJSON bool) (unheld bool, err error) {
-	done := cli.Waiting(e, "waiting until everything is put back; page moves under way end first")
+	done := cli.Waiting(e, "waiting until everything is restored; page moves under way end first")
 	var scopes api.UndoResult
 	if e.UndoScopes != nil {
 		scopes, err = e.UndoScopes(cli.ContextOf(c), *which)
@@ -119,7 +119,7 @@ func printUndo(e *cli.Env, r api.UndoResult, dryRun bool) {
 		fmt.Fprintf(e.Stdout, "%s    %s %s: %s\n", p.Warn("failed"), x.Entry.Kind, x.Entry.Path, x.Error)
 	}
 	if len(r.Policies) > 0 {
-		fmt.Fprintf(e.Stdout, "not put back: the memory policy of %s; only a process itself can change its own, and it goes when the process ends\n", joined(r.Policies))
+		fmt.Fprintf(e.Stdout, "not restored: the memory policy of %s; only a process itself can change its own, and it goes when the process ends\n", joined(r.Policies))
 	}
 	var parts []string
 	for _, x := range []struct {

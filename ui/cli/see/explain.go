@@ -224,7 +224,7 @@ func printJournal(w io.Writer, p view.Paint, x api.Explanation) {
 	for _, j := range x.Journal {
 		changed = append(changed, fmt.Sprintf("%s of %s: %s → %s (%s)", j.Kind, j.Path, words.OrAll(j.Old), j.New, j.State))
 	}
-	Section(w, p, "changed so far; `homenode undo` puts it back", changed)
+	Section(w, p, "changed so far; `homenode undo` restores it", changed)
 }
 
 func printPast(w io.Writer, p view.Paint, x api.Explanation) {

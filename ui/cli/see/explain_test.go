@@ -109,7 +109,7 @@ func TestExplainDevice(t *testing.T) {
 		"used by",
 		"/web, no home: told to be near it",
 		"",
-		"changed so far; `homenode undo` puts it back",
+		"changed so far; `homenode undo` restores it",
 		"irq of 0000:81:00.0/41: 0 → 7 (applied)",
 	}
 	if diff := cmp.Diff(want, explained(x)); diff != "" {

@@ -22,7 +22,7 @@ var groups = []struct {
 	commands []string
 }{
 	{"See workloads and their homes", []string{"status", "top", "stat", "explain", "history", "report", "fleet", "metrics"}},
-	{"Place, move, put back", []string{"run", "share", "move", "undo", "resume", "daemon", "config"}},
+	{"Place, move, restore", []string{"run", "share", "move", "undo", "resume", "daemon", "config"}},
 	{"The machine", []string{"topology", "doctor", "probe", "host", "gather"}},
 	{"Virtual machines", []string{"vm", "openstack"}},
 	{"In the words of other programs", []string{"numactl", "taskset", "numastat", "migratepages", "numad"}},

@@ -283,14 +283,15 @@ func goOn(c *cobra.Command, e *cli.Env, f *trialFlags, client *api.Client, folde
 			d.Notes = append(d.Notes, note)
 			fmt.Fprintf(e.Stderr, "homenode: %s `homenode status` says why\n", note)
 		}
-		fmt.Fprintf(e.Stderr, "homenode: trial %s: %s of %v and %s, about %v; Ctrl-C restores everything, the same command goes on\n",
-			words.Printable(d.Name), words.Count(d.Plan.Blocks, "block"), d.Plan.Arms, words.Count(len(d.Metrics), "metric"), d.Plan.Duration().Round(time.Second))
+		fmt.Fprintf(e.Stderr, "homenode: trial %s: %s of %s, %s, about %s. Ctrl-C restores everything; the same command continues it later.\n",
+			words.Printable(d.Name), words.Count(d.Plan.Blocks, "block"), paper.Arms(d.Plan.Arms), words.Count(len(d.Metrics), "metric"),
+			words.Span(d.Plan.Duration()))
 	} else {
 		if note := restarted(d, boot, now); note != "" {
 			d.Notes = append(d.Notes, note)
 			fmt.Fprintf(e.Stderr, "homenode: %s\n", words.Printable(note))
 		}
-		fmt.Fprintf(e.Stderr, "homenode: trial %s goes on with block %d of %d\n", words.Printable(d.Name), d.Blocks()+1, d.Plan.Blocks)
+		fmt.Fprintf(e.Stderr, "homenode: trial %s continues with block %d of %d\n", words.Printable(d.Name), d.Blocks()+1, d.Plan.Blocks)
 	}
 	d.Boot = boot
 	if err := folder.Save(d); err != nil {
@@ -439,13 +440,15 @@ func dryTrial(c *cobra.Command, e *cli.Env, f *trialFlags, d *trial.Document) er
 	if f.json {
 		return cli.PrintJSON(e.Stdout, out)
 	}
-	from := fmt.Sprintf("%s of each metric over %v", words.Count(out.Readings, "reading"), f.reading)
+	from := fmt.Sprintf("%s of each metric in %s", words.Count(out.Readings, "reading"), words.Lasts(f.reading))
 	if out.Readings == 0 {
 		from = "the blocks measured so far in " + words.Printable(f.out)
 	}
 	p := e.Paint()
-	say(e, p, fmt.Sprintf("Nothing was switched. The trial as planned takes %v: %s of %s, each %v and at least %v of washout. To find an effect in 80 %% of trials, by the noise of %s:",
-		out.Plan.Duration().Round(time.Second), words.Count(out.Plan.Blocks, "block"), words.Count(len(out.Plan.Arms), "period"), out.Plan.Period, out.Plan.Washout, from))
+	say(e, p, fmt.Sprintf("Nothing was switched. The trial as planned takes %s: %s of %s, each %s and at least %s of washout.",
+		words.Span(out.Plan.Duration()), words.Count(out.Plan.Blocks, "block"), words.Count(len(out.Plan.Arms), "period"),
+		words.Lasts(out.Plan.Period), words.Lasts(out.Plan.Washout)))
+	say(e, p, fmt.Sprintf("How many blocks find an effect of 2, 5 or 10 %% in 80 %% of trials, judged by the noise of %s:", from))
 	t := view.NewTable("METRIC", ">NOISE", "2 %", "5 %", "10 %")
 	for _, row := range paper.NeedRows(out.Outlook) {
 		t.Row(words.Printable(row.Metric), row.Noise, row.Needs[0], row.Needs[1], row.Needs[2])
@@ -504,7 +507,8 @@ func dryReadings(c *cobra.Command, e *cli.Env, f *trialFlags, d *trial.Document,
 		out.Readings = max(out.Readings, len(readings[i]))
 		noise, scale, of, ok := trial.Noise(m, readings[i], &d.Plan)
 		if !ok {
-			d.Notes = append(d.Notes, fmt.Sprintf("%s gave %s: too few to estimate its noise.", m.Name, words.Count(len(readings[i]), "reading")))
+			d.Notes = append(d.Notes, fmt.Sprintf("%s gave %s: too few to estimate its noise. Read longer, with --for.",
+				m.Name, words.Count(len(readings[i]), "reading")))
 			continue
 		}
 		out.Outlook = append(out.Outlook, trial.Outlook{Metric: m.Name, Scale: scale, Noise: noise, Needs: trial.Needs(&d.Plan, noise, scale, of, judged*len(d.Plan.Comparisons()))})

@@ -91,7 +91,7 @@ func (s *existing) change(ctx context.Context, steps []plan.Step, why string) er
 	}
 	// What was interrupted is not left half done.
 	if _, e := carryOut(context.WithoutCancel(ctx), back, "The change failed half way."); e != nil && !isGone(e) && e.Error() != err.Error() {
-		return errors.Join(err, fmt.Errorf("it could not be put back where it was: %w", e))
+		return errors.Join(err, fmt.Errorf("it could not be restored: %w", e))
 	}
 	return err
 }
