@@ -179,7 +179,7 @@ func (t *Table) print(w io.Writer, p Paint, columns, width []int) {
 					cell = strings.Join(wrap(cell, p.Width, at, at), "\n"+strings.Repeat(" ", at))
 				}
 			} else {
-				cell = middle(cell, width[i])
+				cell = Short(cell, width[i])
 			}
 			pad := ""
 			if i != columns[len(columns)-1] || t.right[i] {
@@ -219,15 +219,15 @@ func (t *Table) leftOut(columns, width, shown []int) string {
 	return strings.Join(parts, "; ")
 }
 
-// middle is text of at most so many columns; of a longer one the begin and the end stay, and
+// Short is text of at most so many columns; of a longer one the begin and the end stay, and
 // of a path the last part.
-func middle(text string, most int) string {
+func Short(text string, most int) string {
 	n := ansi.StringWidth(text)
 	if n <= most {
 		return text
 	}
 	if last := strings.LastIndex(text, "/"); last > 0 && text[0] == '/' && most > len("…/")+leastName {
-		return "…/" + middle(text[last+1:], most-2)
+		return "…/" + Short(text[last+1:], most-2)
 	}
 	end := (most - 1) * 3 / 5 // cgroup paths differ at their end
 	return ansi.Cut(text, 0, most-1-end) + "…" + ansi.Cut(text, n-end, n)

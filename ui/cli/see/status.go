@@ -187,6 +187,9 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 		}
 		return
 	}
+	if short := inShort(&s, p); short != "" {
+		fmt.Fprintln(w, short)
+	}
 	nodes := view.NewTable(append([]string{"NODE", "CPUS"}, figures.Columns(figures.Nodes)...)...).
 		Names("CPUS").Drops("TRAFFIC", "BOOKED", "VCPUS")
 	for i := range s.Nodes {

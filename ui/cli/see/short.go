@@ -1,0 +1,48 @@
+package see
+
+import (
+	"fmt"
+
+	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/ui/view"
+)
+
+const (
+	// wellLocal is the share of local accesses from which a workload is not worth a word.
+	wellLocal = 0.95
+	// longestName is how many columns the name of a workload has.
+	longestName = 32
+)
+
+// inShort is the state of a host of several nodes in one line, "" where there is nothing to say: how many workloads are
+// at home, how local they are, and which is the least local.
+func inShort(s *api.Status, p view.Paint) string {
+	placed := 0
+	for i := range s.Workloads {
+		if s.Workloads[i].State != api.StateLeftAlone {
+			placed++
+		}
+	}
+	if s.OneNode() || placed == 0 {
+		return ""
+	}
+	good := s.AtHome() == placed
+	text := fmt.Sprintf("%d of %d workloads at home", s.AtHome(), placed)
+	if placed == 1 {
+		text = fmt.Sprintf("%d of 1 workload at home", s.AtHome())
+	}
+	now, plan := s.Locality()
+	if now != nil {
+		text += fmt.Sprintf("; %s of accesses local, %s by plan", cli.Percent(now), cli.Percent(plan))
+	}
+	worst := s.Worst()
+	if worst != nil && *worst.Locality < wellLocal {
+		good = false
+		text += fmt.Sprintf("; least local: %s, %s", view.Short(cli.Label(*worst), longestName), cli.Percent(worst.Locality))
+	}
+	if good {
+		return p.Best(text)
+	}
+	return p.Warn(text)
+}
