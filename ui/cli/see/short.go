@@ -39,7 +39,8 @@ func inShort(s *api.Status, p view.Paint) string {
 	worst := s.Worst()
 	if worst != nil && *worst.Locality < wellLocal {
 		good = false
-		text += fmt.Sprintf("; least local: %s, %s", view.Short(cli.Label(*worst), longestName), cli.Percent(worst.Locality))
+		name := view.Short(cli.Label(*worst), longestName)
+		text += fmt.Sprintf("; least local: %s, %s", name, cli.Percent(worst.Locality))
 	}
 	if good {
 		return p.Best(text)

@@ -8,7 +8,7 @@ import (
 	"github.com/homenode/homenode/ui/view"
 )
 
-// The line says what is good and what is bad: batch work, which has no home, and what is left alone do not count as bad.
+// The line names good and bad. Batch work has no home, so that it is never bad, nor is work that is left alone.
 func TestInShort(t *testing.T) {
 	at := func(id, state string, class workload.Class, local, plan float64) api.Workload {
 		return api.Workload{
