@@ -82,7 +82,7 @@ var may = map[string][]string{
 	"e2e/guest/lab":      {"e2e/suite", "e2e/marks"},
 	"e2e/guest/kernel":   {"e2e/guest/lab", "e2e/suite"},
 	"e2e/guest/home":     {"e2e/guest/lab", "e2e/suite"},
-	"e2e/guest/share":    {"e2e/guest/lab", "e2e/suite", "host/scx", "core/topology", "core/workload"}, // drives the scheduler before any daemon does
+	"e2e/guest/share":    {"e2e/guest/lab", "e2e/guest/runtimes", "e2e/suite", "bench/openloop", "host/scx", "core/topology", "core/workload"}, // drives the scheduler before any daemon does
 	"e2e/guest/runtimes": {"e2e/guest/lab", "e2e/suite"},
 	"e2e/guest/count":    {"e2e/guest/lab", "e2e/guest/runtimes", "e2e/suite"},
 }

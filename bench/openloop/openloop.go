@@ -25,7 +25,8 @@ type Load struct {
 	Conns int
 	Warm  time.Duration // before anything is counted
 	Count time.Duration
-	Begun func() // what is sent from now on is counted
+	Begun func()                   // what is sent from now on is counted
+	Each  func(took time.Duration) // called with what each counted answer took
 }
 
 // Ask sends request n over a connection and reads the answer. ok is false for an answer that is no success.
@@ -129,6 +130,9 @@ func (l *Load) answer(queue <-chan int, start time.Time, first int, mu *sync.Mut
 		mu.Lock()
 		if ok {
 			Record(out.Took, took)
+			if l.Each != nil {
+				l.Each(took)
+			}
 		} else {
 			out.Bad++
 		}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net"
 	"net/http"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,6 +100,21 @@ func TestWarmUpIsNotCounted(t *testing.T) {
 		got := l.Run()
 		if got.Err != nil || got.Sent != 100 || got.Took.Max() > 5_000 || begun != time.Second {
 			t.Errorf("%d counted, at most %d µs, begun after %v: %v", got.Sent, got.Took.Max(), begun, got.Err)
+		}
+	})
+}
+
+// TestEach: each answer that counts is shown as it comes, those of the warm-up are not.
+func TestEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var each []time.Duration
+		l := Load{
+			Dial: answering(t, -1, 0), Until: sleepUntil, Rate: 100, Conns: 1, Warm: time.Second, Count: time.Second,
+			Each: func(took time.Duration) { each = append(each, took) },
+		}
+		got := l.Run()
+		if got.Err != nil || len(each) != 100 || slices.Max(each) > 5*time.Millisecond {
+			t.Errorf("%d answers shown, %v: %v", len(each), each, got.Err)
 		}
 	})
 }

@@ -27,6 +27,8 @@ func onDisk(s suite.Shape) []string {
 	switch {
 	case s.Name == "pods-seeds":
 		return []string{"bench-seeds"}
+	case s.Name == "stack":
+		return []string{"homenode.service"}
 	case s.Disk == "bench":
 		return []string{"homenode.service", "bench-share"}
 	case s.Systemd:

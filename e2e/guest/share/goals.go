@@ -18,6 +18,7 @@ type goalStatus struct {
 	Use   float64 `json:"use"`
 	Next  string  `json:"next"`
 	Goals []struct {
+		ID    string   `json:"id"`
 		State string   `json:"state"`
 		Value *float64 `json:"value"`
 	} `json:"goals"`
@@ -33,12 +34,30 @@ func (s *goalStatus) cpus() (sum float64) {
 	return sum
 }
 
+// goal is the state of the goal of a cgroup, "" for none.
+func (s *goalStatus) goal(g lab.Group) string {
+	for _, x := range s.Goals {
+		if x.ID == g.Path() {
+			return x.State
+		}
+	}
+	return ""
+}
+
 func readGoals(t *lab.T) (s goalStatus, text string) {
 	r := lab.Homenode("share", "status", "--json")
 	if err := json.Unmarshal([]byte(r.Out), &s); err != nil {
 		return s, r.String()
 	}
-	return s, fmt.Sprintf("use %.2f, %.2f CPUs, %+v, %s", s.Use, s.cpus(), s.Goals, s.Next)
+	goals := ""
+	for _, x := range s.Goals {
+		value := "none"
+		if x.Value != nil {
+			value = fmt.Sprint(*x.Value)
+		}
+		goals += fmt.Sprintf(", %s %s %s", x.ID, x.State, value)
+	}
+	return s, fmt.Sprintf("use %.2f, %.2f CPUs%s, %s", s.Use, s.cpus(), goals, s.Next)
 }
 
 // metric is a file that has a new number twice a second.

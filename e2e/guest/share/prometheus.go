@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -17,18 +18,20 @@ import (
 
 const prometheusAddress = "127.0.0.1:9090"
 
-// queried is a server that answers queries as Prometheus does, with one value for all.
+// queried is a server that answers queries as Prometheus does.
 type queried struct {
-	mu    sync.Mutex
-	value string // in seconds; "" is no result
-	hangs bool
-	asked int
-	held  []net.Conn // connections that get no answer
+	mu     sync.Mutex
+	answer answerer
+	asked  int
+	held   []net.Conn // connections that get no answer
 }
 
+// answerer returns the value of a query in seconds, "" for no result; hangs is for no answer at all.
+type answerer func(query string) (value string, hangs bool)
+
 // prometheus starts the server.
-func prometheus(t *lab.T) *queried {
-	q := &queried{}
+func prometheus(t *lab.T, answer answerer) *queried {
+	q := &queried{answer: answer}
 	l, err := net.Listen("tcp", prometheusAddress)
 	t.Do(err)
 	t.Defer(func() {
@@ -51,33 +54,28 @@ func prometheus(t *lab.T) *queried {
 	return q
 }
 
-// answers sets the next answers: a value in seconds, no result, or no answer at all.
+// answers sets the next answers to all queries: a value in seconds, no result, or no answer at all.
 func (q *queried) answers(value string, hangs bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.value, q.hangs = value, hangs
+	q.answer = func(string) (string, bool) { return q.text(value), hangs }
 }
 
 func (q *queried) serve(c net.Conn) {
 	for r := bufio.NewReader(c); ; {
-		for { // the head of one request; it has no body
-			line, err := r.ReadString('\n')
-			if err != nil {
-				c.Close()
-				return
-			}
-			if strings.TrimSpace(line) == "" {
-				break
-			}
+		request, err := http.ReadRequest(r) // it has no body
+		if err != nil {
+			c.Close()
+			return
 		}
 		q.mu.Lock()
 		q.asked++
 		body := `{"status":"success","data":{"resultType":"vector","result":[]}}`
-		if q.value != "" {
-			result := fmt.Sprintf(`[{"metric":{},"value":[%d,%q]}]`, time.Now().Unix(), q.text())
+		value, hangs := q.answer(request.URL.Query().Get("query"))
+		if value != "" {
+			result := fmt.Sprintf(`[{"metric":{},"value":[%d,%q]}]`, time.Now().Unix(), value)
 			body = `{"status":"success","data":{"resultType":"vector","result":` + result + `}}`
 		}
-		hangs := q.hangs
 		if hangs {
 			q.held = append(q.held, c)
 		}
@@ -90,13 +88,14 @@ func (q *queried) serve(c net.Conn) {
 	}
 }
 
-// text is the value, which differs a little from request to request as that of a real service does; a value that
-// begins with "=" never changes.
-func (q *queried) text() string {
-	if same, ok := strings.CutPrefix(q.value, "="); ok {
+// text is a value that differs a little from request to request as that of a real service does; one that begins
+// with "=" never changes.
+func (q *queried) text(value string) string {
+	same, ok := strings.CutPrefix(value, "=")
+	if ok || value == "" {
 		return same
 	}
-	return q.value + fmt.Sprint(q.asked%9+1)
+	return value + fmt.Sprint(q.asked%9+1)
 }
 
 // shareGoalsQuery: a goal whose metric comes from a query to Prometheus settles, and survives a halved limit, a query
@@ -106,7 +105,7 @@ func shareGoalsQuery(t *lab.T) {
 		lab.WalkerSpec{Name: "encode", Slot: 1, MiB: 32, Threads: t.Shape.CPUs(), Place: "local", Busy: true})
 	web, encode := ws[0].Group, ws[1].Group
 	before := shareState(web, encode)
-	q := prometheus(t)
+	q := prometheus(t, nil)
 	q.answers("0.0012", false)
 	o := lab.DaemonOptions{Mode: "enforce", Extra: "workloads: [{match: /encode, tier: batch}, {match: /web, tier: online, " +
 		"slo: {metric: p99, of: {query: web_p99}, most: 2ms, window: 2s}}]\n" +

@@ -38,6 +38,7 @@ var Tests = lab.Tests{
 	"share.run":          shareRun,
 	"share.scheduler":    shareScheduler,
 	"share.smt-off":      shareSMTOff,
+	"share.stack":        shareStack,
 	"share.starved":      shareStarved,
 	"share.step":         shareStep,
 	"share.sysrq":        shareSysRq,
