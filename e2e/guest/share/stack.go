@@ -210,7 +210,8 @@ func shareStack(t *lab.T) {
 	lab.Warm(stackWindow)
 	undone := s.measure("undone", stackWhile, func() {})
 	t.Textf("p99 %v with goals at %.0f %% use, %v with nothing done at %.0f %%, %v undone; limits %v and %v",
-		settled.p99, 100*settled.busy, nothing.p99, 100*nothing.busy, undone.p99, s.services[0].limit, s.services[1].limit)
+		settled.p99, 100*settled.busy, nothing.p99, 100*nothing.busy, undone.p99,
+		s.services[0].limit, s.services[1].limit)
 }
 
 // settles waits until the use has found its level, and looks at a minute of it.
