@@ -201,9 +201,12 @@ func shareStack(t *lab.T) {
 	})
 	share := "share: {enabled: true, sched_ext: off, max_wait: 0, target: 50, " +
 		"prometheus: \"http://" + prometheusAddress + "\"}\n"
+	// A program takes a minute to start beside ffmpeg on all CPUs: each busy CPU slows the others here.
+	t.Write(s.encode.File("cgroup.freeze"), "1")
 	s.daemon = t.StartDaemon(lab.DaemonOptions{
 		Mode: "enforce", Period: "2s", Exclude: "/e2e.service", Extra: s.limits(1) + share,
 	})
+	t.Write(s.encode.File("cgroup.freeze"), "0")
 	config, err := os.ReadFile(lab.ConfigPath)
 	t.Do(err)
 	s.config = string(config)
