@@ -12,21 +12,6 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// bigHost is nodes of equal size, four to a socket, two CPUs a core, eight CPUs
-// a cache, 4 GiB a CPU.
-func bigHost(nodes, cpus int) plan.State {
-	h := plantest.Grid(nodes, cpus/nodes/2, 2, topology.KiB(cpus/nodes)*4*gib, func(i, j int) int {
-		switch {
-		case i == j:
-			return 10
-		case i/4 == j/4:
-			return 12
-		}
-		return 28
-	})
-	return plan.State{Host: h, Policy: plan.DefaultPolicy()}
-}
-
 // sizes is vCPUs as they come: many small, few large, by a fixed pattern.
 var sizes = []int{2, 4, 2, 8, 4, 2, 16, 4, 2, 8, 3, 2, 4, 1, 2, 8}
 

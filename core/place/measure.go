@@ -13,10 +13,10 @@ type Subject struct {
 	Observation workload.Observation
 	Alone       words.Reason // why it is not homenode's to place; none when it is
 	// Aside is why it gets no home by what it asks for; one that it has, or what was given
-	// (Spec.Given), counts all the same.
+	// (Spec.Given), still counts.
 	Aside words.Reason
 	// Fixed: it is where its placement in the State says and nothing moves it, such as a
-	// guest with its own CPUs. No step is made for it, and nobody else gets what it holds.
+	// guest with its own CPUs. No step is made for it, and its CPUs and memory go to no other work.
 	Fixed bool
 	// Crowd: a new home is found as Request.Crowd says.
 	Crowd bool

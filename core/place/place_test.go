@@ -20,31 +20,17 @@ import (
 
 const gib = plantest.GiB
 
-// same compares values that hold sets: those by what they hold.
-var same = cmp.Options{
-	cmp.Comparer(func(a, b topology.CPUSet) bool { return a.Equal(b) }),
-	cmp.Comparer(func(a, b topology.NodeSet) bool { return a.Equal(b) }),
-}
-
-func onHost(drawing string) plan.State {
-	return plan.State{Host: plantest.Draw(drawing), Policy: plan.DefaultPolicy()}
-}
-
-func vm(id string, vcpus int, memory topology.KiB) workload.Spec {
-	return workload.Spec{ID: workload.ID(id), Class: workload.Dedicated, Importance: 50, CPUs: vcpus, Memory: memory, Given: true}
-}
-
-func service(id string, vcpus int, memory topology.KiB) workload.Spec {
-	s := vm(id, vcpus, memory)
-	s.Class = workload.Shared
-	return s
-}
+// What the tests of placing share with those of arranging.
+var (
+	same                  = plantest.Same
+	onHost, bigHost       = plantest.OnHost, plantest.Large
+	vm, service, on       = plantest.VM, plantest.Service, plantest.Memory
+	floating, dedicatedOn = plantest.Floating, plantest.Dedicated
+	about                 = plantest.About
+)
 
 const (
-	twoNodes = `
-		0  0-3|8-11   16G 10 21
-		1  4-7|12-15  16G 21 10
-	`
+	twoNodes   = plantest.TwoNodes
 	twoSockets = `
 		0  0-3|16-19   16G 10 12 32 32
 		1  4-7|20-23   16G 12 10 32 32
@@ -208,16 +194,6 @@ func TestPlace(t *testing.T) {
 			}
 		})
 	}
-}
-
-func on(mem ...topology.KiB) []workload.NodeMemory {
-	var out []workload.NodeMemory
-	for n, m := range mem {
-		if m > 0 {
-			out = append(out, workload.NodeMemory{Node: topology.NodeID(n), KiB: m})
-		}
-	}
-	return out
 }
 
 func TestRefused(t *testing.T) {

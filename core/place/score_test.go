@@ -12,10 +12,6 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-func about(a, b float64) bool {
-	return a == b || math.Abs(a-b) < 1e-9*max(1, math.Abs(a), math.Abs(b))
-}
-
 func TestCrowding(t *testing.T) {
 	for _, tt := range []struct{ cpus, cores, vcpus, want float64 }{
 		{8, 4, 0, 0}, {8, 4, -1, 0}, {8, 4, 4, 0}, {8, 4, 5, 0.35}, {8, 4, 8, 1.4}, {8, 4, 9, 2.4}, {8, 4, 10, 3.4},
@@ -204,10 +200,6 @@ func TestTerms(t *testing.T) {
 
 func device(st *plan.State) {
 	st.Host.Devices = []topology.Device{{Name: "eth0", Kind: topology.NIC, PCI: "0000:00:01.0", Node: 0}}
-}
-
-func floating(id workload.ID, node topology.NodeID, vcpus int) plan.Placement {
-	return plan.Placement{Workload: id, Class: workload.Shared, Importance: 50, VCPUs: vcpus, Home: topology.Nodes(node)}
 }
 
 // TestCoresIn: CPUs count as the part of the node's cores that they are.

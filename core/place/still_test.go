@@ -170,14 +170,6 @@ func TestBookingsAreSpread(t *testing.T) {
 	}
 }
 
-func dedicatedOn(id workload.ID, node topology.NodeID, memory topology.KiB, pins ...topology.CPUID) plan.Placement {
-	p := plan.Placement{Workload: id, Class: workload.Dedicated, Importance: 50, VCPUs: len(pins), Home: topology.Nodes(node), CPUs: topology.CPUs(pins...), Pins: pins, Asked: memory, Bound: true}
-	if memory > 0 {
-		p.Memory = []workload.NodeMemory{{Node: node, KiB: memory}}
-	}
-	return p
-}
-
 // TestFurtherNodesCost: of sets that are equally near the smaller is taken; the price is
 // half a hundredth of a vCPU for each vCPU and further node.
 func TestFurtherNodesCost(t *testing.T) {

@@ -42,7 +42,7 @@ func TestSmallWorkStaysWhole(t *testing.T) {
 	}
 }
 
-// using is shared work of which its CPUs and its use of them are known.
+// using is shared work with known CPUs and a known use of them.
 func using(id string, use float64, vcpus int, ran ...workload.NodeShare) *Subject {
 	o := workload.Observation{ID: workload.ID(id), Threads: 16, CPUUse: use, RanOn: ran}
 	return &Subject{Spec: service(id, vcpus, gib), Observation: o}

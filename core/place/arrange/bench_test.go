@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"github.com/homenode/homenode/core/place"
-	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
 )
 
@@ -23,19 +21,4 @@ func BenchmarkArrange(b *testing.B) {
 	for b.Loop() {
 		Arrange(st, subjects, options)
 	}
-}
-
-// bigHost is nodes of equal size, four to a socket, two CPUs a core, eight CPUs
-// a cache, 4 GiB a CPU.
-func bigHost(nodes, cpus int) plan.State {
-	h := plantest.Grid(nodes, cpus/nodes/2, 2, topology.KiB(cpus/nodes)*4*gib, func(i, j int) int {
-		switch {
-		case i == j:
-			return 10
-		case i/4 == j/4:
-			return 12
-		}
-		return 28
-	})
-	return plan.State{Host: h, Policy: plan.DefaultPolicy()}
 }
