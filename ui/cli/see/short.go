@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/homenode/homenode/api"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/ui/cli"
 	"github.com/homenode/homenode/ui/view"
 )
@@ -28,10 +29,7 @@ func inShort(s *api.Status, p view.Paint) string {
 		return ""
 	}
 	good := s.AtHome() == placed
-	text := fmt.Sprintf("%d of %d workloads at home", s.AtHome(), placed)
-	if placed == 1 {
-		text = fmt.Sprintf("%d of 1 workload at home", s.AtHome())
-	}
+	text := fmt.Sprintf("%d of %s at home", s.AtHome(), words.Count(placed, "workload"))
 	now, plan := s.Locality()
 	if now != nil {
 		text += fmt.Sprintf("; %s of accesses local, %s by plan", cli.Percent(now), cli.Percent(plan))
