@@ -35,7 +35,8 @@
 // access is least with the memory on one node and as many vCPUs there as fit. An
 // even split is the worst of all splits.
 //
-// Not in here: how much work wants (core/place/demand), reading the machine, the steps that lead home
+// Not in here: how much work wants (core/place/demand), how near it should be to its links
+// (core/place/nearness), reading the machine, the steps that lead home
 // (core/place/arrange), applying them, and the clock.
 //
 // Invariant: Shared work that fits on one node gets one node. It is split for memory, for more vCPUs than any node
