@@ -27,7 +27,7 @@ var may = map[string][]string{
 	"core/doctor":    {"core/words", "core/topology", "core/measure"},
 	"core/workload":  {"core/topology", "core/words"},
 	"core/plan":      {"core/words", "core/topology", "core/workload"},
-	"core/place":     {"core/words", "core/topology", "core/workload", "core/plan", "core/place/demand", "core/place/arrange"}, // arrange in tests alone
+	"core/place":     {"core/words", "core/topology", "core/workload", "core/plan", "core/place/nearness", "core/place/demand", "core/place/cores", "core/place/arrange"}, // arrange in tests alone
 	"core/irq":       {"core/words", "core/topology", "core/workload", "core/plan"},
 	"core/hostprep":  {"core/words", "core/topology", "core/measure", "core/doctor", "core/workload", "core/plan", "core/irq"},
 	"core/guest":     {"core/words", "core/topology", "core/workload", "core/plan", "core/place"},
@@ -74,7 +74,9 @@ var may = map[string][]string{
 	"core/control/view":       {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/load", "core/control/concern", "core/control/homes", "core/control/scene", "core/control/settings", "core/control/switchback", "core/control/work"},
 	"core/control/ordertest":  {},
 	"core/place/inside":       {"core/topology", "core/workload"},
+	"core/place/nearness":     {"core/words", "core/topology", "core/workload"},
 	"core/place/demand":       {"core/topology", "core/workload"},
+	"core/place/cores":        {"core/topology", "core/workload", "core/plan", "core/place/demand"},
 	"core/place/arrange":      {"core/words", "core/topology", "core/workload", "core/plan", "core/place"},
 	"core/share/goal":         {"core/words", "core/workload"},
 	"core/control/homes":      {"core/control/ordertest", "core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/scene"},

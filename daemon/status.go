@@ -10,6 +10,7 @@ import (
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/topology"
@@ -483,7 +484,7 @@ func (v *View) links(o *workload.Observation, spec *workload.Spec) []api.Link {
 			x.Nearest = v.nearestNICs(l.Device)
 		}
 		vhost := control.VhostUse(v.Links[o.ID], i)
-		if as := place.Weighs(o, l.Rate, vhost); x.Weight > 0 && as > l.Rate {
+		if as := nearness.Weighs(o, l.Rate, vhost); x.Weight > 0 && as > l.Rate {
 			x.Why = words.Because(words.WeighsByVhost, as, vhost, o.CPUUse).String()
 		}
 		out = append(out, x)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/place/demand"
+	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -395,10 +396,10 @@ func TestSize(t *testing.T) {
 		measured                        bool
 		age                             float64
 	}{
-		{"a", 2, 0.4, 2 * place.BusyTraffic, 1e6, false, 10}, // counted in one look; four at once
+		{"a", 2, 0.4, 2 * nearness.BusyTraffic, 1e6, false, 10}, // counted in one look; four at once
 		{"b", 0, 0, 200, 200 * (1 << 20) / 64 / 4, true, (2 * time.Second).Seconds()},
-		{"c", 1, 0, place.BusyTraffic, place.BusyTraffic * (1 << 20) / 64 / 4, false, 2},
-		{"d", 0.5, 0, place.BusyTraffic / 2, place.BusyTraffic / 2 * (1 << 20) / 64 / 4, false, 2},
+		{"c", 1, 0, nearness.BusyTraffic, nearness.BusyTraffic * (1 << 20) / 64 / 4, false, 2},
+		{"d", 0.5, 0, nearness.BusyTraffic / 2, nearness.BusyTraffic / 2 * (1 << 20) / 64 / 4, false, 2},
 	} {
 		w := m.workloads[m.at(tt.id)]
 		if tt.id != "a" { // Since is not set: as old as time

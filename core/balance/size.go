@@ -6,6 +6,7 @@ import (
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/place/demand"
+	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -30,7 +31,7 @@ type demands struct{ load, traffic, plain []float64 }
 // wanted in each.
 func (m *model) size(looks []Sample, horizon time.Duration) {
 	m.horizon = horizon
-	m.counted, m.perCPU = counted(looks, len(m.rooms)), place.BusyTraffic
+	m.counted, m.perCPU = counted(looks, len(m.rooms)), nearness.BusyTraffic
 	m.calibrate(looks)
 	m.wanted = make([]demands, len(looks))
 	for k := range m.wanted {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/place/arrange"
+	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -354,7 +355,7 @@ func TestReportedFigures(t *testing.T) {
 		t.Errorf("%+v", ch)
 	}
 	want := []Node{
-		{ID: 0, CPUs: 8, Load: 4, Kept: 0.6, Traffic: 3000 + 2*place.BusyTraffic, Bandwidth: 150_000, Free: 14 * gib, Known: round3(3000.0 / 5048), Important: true},
+		{ID: 0, CPUs: 8, Load: 4, Kept: 0.6, Traffic: 3000 + 2*nearness.BusyTraffic, Bandwidth: 150_000, Free: 14 * gib, Known: round3(3000.0 / 5048), Important: true},
 		{ID: 1, CPUs: 8, Bandwidth: 150_000, Free: 16 * gib},
 	}
 	if diff := gocmp.Diff(want, d.m.report()); diff != "" {

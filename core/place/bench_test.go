@@ -21,7 +21,7 @@ func halfFull(st plan.State) *Ledger {
 	l := NewLedger(st)
 	cpus, used := 0, 0
 	for i := range l.nodes {
-		cpus += l.nodes[i].usable
+		cpus += l.nodes[i].Usable
 	}
 	for i := 0; used < cpus*3/4; i++ {
 		v := sizes[i%len(sizes)]

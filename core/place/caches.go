@@ -1,69 +1,10 @@
 package place
 
 import (
-	"math/bits"
-
-	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
-
-// cache is a last-level cache, or the part of one that lies on one node.
-type cache struct {
-	cores     span
-	id        topology.CacheID // None for CPUs without a known cache
-	free      int              // usable CPUs that no dedicated work holds
-	whole     int              // cores all of whose CPUs are usable and free
-	wholeCPUs int              // CPUs of these cores
-	shared    micro            // vCPUs of the shared work that is kept in caches, this one among them
-}
-
-// holds is how many vCPUs of dedicated work the cache can take.
-func (k *cache) holds(smt workload.SMTPolicy) int {
-	switch smt {
-	case workload.SMTIsolate:
-		return k.whole
-	case workload.SMTRequire:
-		return k.wholeCPUs
-	}
-	return k.free
-}
-
-// piece is a cache with the vCPUs that it holds.
-type piece struct{ cache, holds int }
-
-// fewest returns the fewest pieces that hold want, the largest first, and of such sets a tight one:
-// 6 and 6 before 8 and 6 for 12, so that whole caches stay for the work that needs them. Where all
-// of them hold less, it returns all. pieces are reordered.
-func fewest(pieces []piece, want int) []piece {
-	largestFirst(pieces)
-	n, sum := 0, 0
-	for n < len(pieces) && sum < want {
-		sum += pieces[n].holds
-		n++
-	}
-	for i := 0; i < n && sum > want; i++ {
-		for k := len(pieces) - 1; k >= n; k-- {
-			if less := pieces[i].holds - pieces[k].holds; less > 0 && sum-less >= want {
-				pieces[i], pieces[k] = pieces[k], pieces[i]
-				sum -= less
-				break
-			}
-		}
-	}
-	largestFirst(pieces[:n])
-	return pieces[:n]
-}
-
-// largestFirst sorts pieces. A node has few caches: package slices takes a tenth longer for a whole decision.
-func largestFirst(pieces []piece) {
-	for i := 1; i < len(pieces); i++ {
-		for k := i; k > 0 && pieces[k].holds > pieces[k-1].holds; k-- {
-			pieces[k], pieces[k-1] = pieces[k-1], pieces[k]
-		}
-	}
-}
 
 const (
 	// cacheShare is the share of a thread's accesses that are to a line which another core has changed, of
@@ -100,191 +41,26 @@ func crossingCost(m *topology.Measured) float64 {
 	return min(max(0, cacheShare*extra), cacheMost)
 }
 
-// weighCaches adds the cost of the last-level caches of node n for dedicated work that takes vcpus there.
-func (w *want) weighCaches(l *Ledger, n *node, vcpus int, t *terms) {
+// weighCaches adds the cost of the last-level caches of a node for dedicated work that takes vcpus there.
+func (w *want) weighCaches(l *Ledger, node, vcpus int, t *terms) {
 	if vcpus <= 0 {
 		return
 	}
-	pieces := l.pieces[:0]
-	for k := n.caches.lo; k < n.caches.hi; k++ {
-		if holds := l.caches[k].holds(w.SMT); holds > 0 {
-			pieces = append(pieces, piece{k, holds})
-		}
-	}
-	l.pieces = pieces
-	left, together := vcpus, 0.0
-	for _, x := range fewest(pieces, vcpus) {
-		part := min(left, x.holds)
-		if left -= part; left == 0 {
-			t[caches] += cacheHoleWeight * float64(x.holds-part)
-		}
-		together += float64(part * part)
-	}
-	t[caches] += l.crossing * float64(vcpus) * (1 - together/float64(vcpus*vcpus))
-}
-
-// cachesOf returns the caches that CPUs of a home are in; none where those are all caches of the
-// home, and where none divide it. It is Host.CachesOf, from the books.
-func (l *Ledger) cachesOf(cpus topology.CPUSet, home []int) (in topology.CacheSet) {
-	all, divided := l.cachesOn(home)
-	if !divided {
-		return in
-	}
-	for cpu := range cpus.All() {
-		if l.nodeOf(cpu) < 0 {
-			continue
-		}
-		if id := l.caches[l.cores[l.coreAt[cpu]].cache].id; id != topology.None {
-			in.Add(id)
-		}
-	}
-	if in.Equal(all) {
-		return topology.CacheSet{}
-	}
-	return in
-}
-
-// cachesOn returns the caches of a home, and whether they divide it.
-func (l *Ledger) cachesOn(home []int) (all topology.CacheSet, divided bool) {
-	if !l.divided {
-		return all, false
-	}
-	for _, i := range home {
-		divided = divided || l.nodes[i].divided
-	}
-	if !divided {
-		return all, false
-	}
-	if len(home) == 1 {
-		return l.nodes[home[0]].llcs, true
-	}
-	for _, i := range home {
-		all = all.Union(l.nodes[i].llcs)
-	}
-	return all, true
-}
-
-// findCaches notes which caches each node has, and which nodes they divide (topology.CachesOn).
-func (l *Ledger) findCaches(nodeOf []int32) {
-	h := l.host
-	l.crossing = crossingCost(h.Measured)
-	last, count := filled(len(l.nodes), -1), make([]int, len(l.nodes))
-	most := 0
-	each := func(i int, yield func(n int32)) { // the nodes of cache i
-		for cpu := range h.LLCs[i].CPUs.All() {
-			if int(cpu) >= len(nodeOf) || nodeOf[cpu] < 0 || last[nodeOf[cpu]] == int32(i) {
-				continue
-			}
-			last[nodeOf[cpu]] = int32(i)
-			yield(nodeOf[cpu])
-		}
-	}
-	for i := range h.LLCs {
-		each(i, func(n int32) {
-			count[n]++
-			most = max(most, count[n])
-		})
-	}
-	if most < 2 {
-		return
-	}
-	coreOf := filled(len(nodeOf), -1)
-	for i := range h.Cores {
-		for cpu := range h.Cores[i].CPUs.All() {
-			if int(cpu) < len(coreOf) {
-				coreOf[cpu] = int32(i)
-			}
-		}
-	}
-	for i := range last {
-		last[i] = -1
-	}
-	for i := range h.LLCs {
-		serves := l.serves(&h.LLCs[i], coreOf)
-		each(i, func(n int32) {
-			x := &l.nodes[n]
-			x.llcs.Add(h.LLCs[i].ID)
-			x.divided = x.divided || (count[n] > 1 && serves)
-			l.divided = l.divided || x.divided
-		})
-	}
-}
-
-// serves reports whether a cache serves several cores.
-func (l *Ledger) serves(k *topology.LLC, coreOf []int32) bool {
-	first := k.CPUs.Min()
-	for cpu := range k.CPUs.All() {
-		if int(cpu) < len(coreOf) && cpu != first && (coreOf[cpu] < 0 || coreOf[cpu] != coreOf[first]) {
-			return true
-		}
-	}
-	return false
-}
-
-// openIn is the CPUs of a cache that shared work may float over now.
-func (l *Ledger) openIn(k *cache) int {
-	if !l.policy.Split {
-		return k.free
-	}
-	open := 0
-	for i := k.cores.lo; i < k.cores.hi; i++ {
-		open += bits.OnesCount64(l.cores[i].sharedOnlyFree)
-	}
-	return open
+	squares, over := l.cpus.Divide(node, vcpus, w.SMT)
+	t[caches] += cacheHoleWeight * float64(over)
+	t[caches] += l.crossing * float64(vcpus) * (1 - squares/float64(vcpus*vcpus))
 }
 
 // placesCaches reports whether shared work is kept in few caches of its home.
-func (l *Ledger) placesCaches() bool { return l.divided && l.policy.Caches == plan.CachesPlace }
+func (l *Ledger) placesCaches() bool { return l.cpus.Divided && l.policy.Caches == plan.CachesPlace }
 
-// eachCache calls yield for the caches of node i that a set names.
-func (l *Ledger) eachCache(i int, in topology.CacheSet, yield func(k *cache)) {
-	s := l.nodes[i].caches
-	for k := s.lo; k < s.hi; k++ {
-		if c := &l.caches[k]; c.id != topology.None && in.Has(c.id) {
-			yield(c)
-		}
-	}
-}
-
-// bookCaches adds (sign 1) or takes away (sign -1) the vCPUs of shared work that is kept in caches.
-func (l *Ledger) bookCaches(h *holding, i int, v micro, sign int) {
-	total := 0
-	l.eachCache(i, h.Caches, func(k *cache) { total += k.cores.len() })
-	l.eachCache(i, h.Caches, func(k *cache) { k.shared += micro(sign) * v * micro(k.cores.len()) / micro(total) })
-}
-
-// cachesFor returns the fewest caches of a home that have room for shared work: those with most
-// room, so that none is overfull while another has room. It returns none where the home has
+// cachesFor returns the caches of a home that shared work should be kept in. It returns none where the home has
 // no such caches, and for work that is wider than a node.
 func (w *want) cachesFor(l *Ledger, home []int) topology.CacheSet {
-	if len(home) != 1 || !l.nodes[home[0]].divided || w.Class != workload.Shared {
+	if len(home) != 1 || !l.nodes[home[0]].Divided || w.Class != workload.Shared {
 		return topology.CacheSet{}
 	}
-	n := &l.nodes[home[0]]
-	named := micro(0) // vCPUs that caches have booked
-	for k := n.caches.lo; k < n.caches.hi; k++ {
-		named += l.caches[k].shared
-	}
-	wide := max(0, n.shared-named).vcpus() / float64(max(1, n.open())) // of a CPU, by work that floats over the node
-	rooms := make([]demand.CacheRoom, 0, n.caches.len())
-	for k := n.caches.lo; k < n.caches.hi; k++ {
-		c := &l.caches[k]
-		open := l.openIn(c)
-		if open == 0 || c.id == topology.None {
-			continue
-		}
-		booked := c.shared.vcpus() + wide*float64(open)
-		rooms = append(rooms, demand.CacheRoom{ID: c.id, CPUs: open, Load: demand.AtMost(booked)})
-	}
-	wanted := demand.AtMost(float64(w.vcpus))
-	in := demand.ChooseCaches(among(rooms, w.partnersCaches(l, home)), w.vcpus, wanted)
-	if in.Empty() {
-		in = demand.ChooseCaches(rooms, w.vcpus, wanted)
-	}
-	if in.Equal(n.llcs) {
-		return topology.CacheSet{}
-	}
-	return in
+	return l.cpus.Caches(home[0], l.nodes[home[0]].shared, w.vcpus, w.partnersCaches(l, home))
 }
 
 // partnersCaches returns the caches of a home of the workloads that this one should be near.
@@ -299,22 +75,12 @@ func (w *want) partnersCaches(l *Ledger, home []int) (in topology.CacheSet) {
 		}
 		h := l.held[k]
 		if h.Class == workload.Dedicated {
-			in = in.Union(l.cachesOf(h.CPUs, home))
+			in = in.Union(l.cpus.CachesOf(h.CPUs, home))
 		} else {
 			in = in.Union(h.Caches)
 		}
 	}
 	return in
-}
-
-// among returns those of some caches that a set has.
-func among(rooms []demand.CacheRoom, in topology.CacheSet) (out []demand.CacheRoom) {
-	for i := range rooms {
-		if in.Has(rooms[i].ID) {
-			out = append(out, rooms[i])
-		}
-	}
-	return out
 }
 
 // renewCaches keeps the caches of shared work while they have CPUs for all its vCPUs. Where they have not, and where
@@ -324,12 +90,8 @@ func (w *want) renewCaches(l *Ledger, p *plan.Placement, home []int) {
 	if p.Caches.Empty() {
 		return
 	}
-	open := 0
-	kept := l.placesCaches() && len(home) == 1 && p.Caches.SubsetOf(l.nodes[home[0]].llcs)
-	if kept {
-		l.eachCache(home[0], p.Caches, func(k *cache) { open += l.openIn(k) })
-	}
-	if !kept || open < w.vcpus {
+	kept := l.placesCaches() && len(home) == 1
+	if !kept || l.cpus.OpenIn(home[0], p.Caches) < w.vcpus {
 		p.Caches = topology.CacheSet{}
 	}
 }

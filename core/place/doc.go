@@ -6,8 +6,8 @@
 //
 // Three parts, each on the one before:
 //
-//   - Ledger (ledger*.go) keeps the books: what is placed on which node and CPU, and
-//     so what is free. Requests only enter by it: Place, Repack, Restore. Renew asks whether
+//   - Ledger (ledger*.go) keeps the books: what is placed on which node and CPU
+//     (core/place/cores), and so what is free. Requests only enter by it: Place, Repack, Restore. Renew asks whether
 //     a home still holds (renew.go); Fill reads in all that runs (filling.go).
 //   - search (search*.go) finds the node sets for one want: a request in the ledger's
 //     terms, with how much of it each node can take (want.go) and how well it would
@@ -28,15 +28,16 @@
 //     cost one local access more, so terms can be added.
 //  5. Does it pay? A new dedicated workload that fits only in parts too far apart is
 //     refused: it would hold CPUs that serve another better (place.go, ceiling).
-//  6. CPUs (cpus.go). Only now single CPUs: those that it has already, fast cores (fast.go), whole
-//     cores, few caches (caches.go).
+//  6. CPUs (core/place/cores). Only now single CPUs: those that it has already, fast cores, whole cores, few
+//     caches (caches.go weighs these).
 //
 // Why uneven splits: when every vCPU touches all memory alike, the mean cost of an
 // access is least with the memory on one node and as many vCPUs there as fit. An
 // even split is the worst of all splits.
 //
-// Not in here: how much work wants (core/place/demand), reading the machine, the steps that lead home
-// (core/place/arrange), applying them, and the clock.
+// Not in here: choosing single CPUs (core/place/cores), how much work wants (core/place/demand), how near it should be
+// to its links (core/place/nearness), reading the machine, the steps that lead home (core/place/arrange), applying
+// them, and the clock.
 //
 // Invariant: Shared work that fits on one node gets one node. It is split for memory, for more vCPUs than any node
 // has CPUs, or for measured waiting; never because of the bookings of others (TestWhatFitsANodeIsNotSplit).

@@ -3,6 +3,7 @@ package place
 import (
 	"iter"
 
+	"github.com/homenode/homenode/core/place/cores"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -36,8 +37,8 @@ func (l *Ledger) Fill(workloads int) *Filling {
 type AsBefore struct {
 	node      int32
 	vcpus     float64
-	shared    micro
-	reserve   micro
+	shared    cores.Micro
+	reserve   cores.Micro
 	kib       topology.KiB
 	bandwidth int64
 }
@@ -64,20 +65,20 @@ func (l *Ledger) AsBefore(old *plan.Placement, spec *workload.Spec, cpus int, me
 	home := old.Home.Min()
 	node := l.index(home)
 	if node < 0 || (len(old.Memory) == 1 && (old.Memory[0].Node != home || booked < 0)) ||
-		l.nodes[node].given(workload.Shared) == 0 {
+		l.nodes[node].Given(workload.Shared) == 0 {
 		return b, false
 	}
-	v := micro(float64(old.VCPUs) * 1e6)
+	v := cores.Micro(float64(old.VCPUs) * 1e6)
 	return AsBefore{
 		node: int32(node), vcpus: float64(old.VCPUs), kib: booked, bandwidth: old.Bandwidth,
-		shared: v, reserve: v * micro(Reserve(old.Importance)) / 100,
+		shared: v, reserve: v * cores.Micro(Reserve(old.Importance)) / 100,
 	}, true
 }
 
 // Keep keeps a placement as it is if there is room for what it books.
 func (f *Filling) Keep(number int32, p *plan.Placement, b *AsBefore) bool {
 	n := &f.l.nodes[b.node]
-	if f.done || n.open() == 0 || b.vcpus > f.l.mostShared(n)+tiny || b.kib > max(0, n.memoryFree) {
+	if f.done || n.Open() == 0 || b.vcpus > f.l.mostShared(n)+tiny || b.kib > max(0, n.memoryFree) {
 		return false
 	}
 	n.memoryFree -= b.kib
@@ -96,7 +97,7 @@ func (f *Filling) Fits(all iter.Seq[*AsBefore]) bool {
 	for b := range all {
 		n := &f.l.nodes[b.node]
 		kib[b.node] += b.kib
-		if n.open() == 0 || b.vcpus > f.l.mostShared(n) || kib[b.node] > max(0, n.memoryFree) {
+		if n.Open() == 0 || b.vcpus > f.l.mostShared(n) || kib[b.node] > max(0, n.memoryFree) {
 			return false
 		}
 	}
@@ -169,7 +170,7 @@ func (f *Filling) allKept(was []plan.Placement) bool {
 		}
 		n := f.l.index(p.Home.Min())
 		if !known[n] {
-			known[n], cpus[n] = true, f.l.floating([]int{n}, workload.Shared)
+			known[n], cpus[n] = true, f.l.cpus.ForShared([]int{n}, topology.CacheSet{})
 		}
 		if p != &was[k] || !cpus[n].Equal(p.CPUs) {
 			return false

@@ -2,6 +2,7 @@ package place
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -14,6 +15,9 @@ import (
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
+
+// everyField compares fields that are not exported too.
+var everyField = cmp.Exporter(func(reflect.Type) bool { return true })
 
 // TestFillingIsCommit: a ledger that is filled with what stays as it is, and with the rest, is the one that
 // has it committed. What AsBefore and Keep say of a placement is what Renew says, also where there is
@@ -77,7 +81,7 @@ func TestFillingIsCommit(t *testing.T) {
 				refused++
 			}
 			b.Commit(*p)
-			if diff := cmp.Diff(b.nodes, a.nodes, cmp.AllowUnexported(node{}, span{}, pool{})); diff != "" {
+			if diff := cmp.Diff(b.nodes, a.nodes, everyField); diff != "" {
 				t.Fatalf("%s books another thing (-committed +filled):\n%s", p.Workload, diff)
 			}
 		}

@@ -2,9 +2,9 @@ package place
 
 import (
 	"cmp"
-	"math/bits"
 	"slices"
 
+	"github.com/homenode/homenode/core/place/cores"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -13,25 +13,17 @@ import (
 // Ledger is a host with what is placed on it: book-keeping alone. It is kept up to
 // date placement by placement, so that a decision needs no look at the whole host.
 type Ledger struct {
-	host   *topology.Host
-	policy plan.Policy
-	nodes  []node     // in the order of host.Nodes
-	caches []cache    // by node, then lowest CPU
-	cores  []core     // by node, then cache, then lowest CPU
-	nodeAt []int32    // index into nodes by node ID; -1 for none
-	coreAt []int32    // index into cores by CPU ID; -1 for a CPU that may not be given
-	owners []uint16   // dedicated placements that hold a CPU, by CPU ID
-	access []float64  // relative access cost by row × len(nodes) + column: CPUs of the row, memory of the column
-	held   []*holding // rising by workload ID; pointers, for inserting in the middle moves all behind
-	batch  int        // of them, placements of batch work
-	// leftover is the CPUs that the batch work asked about last may use, by the nodes that
-	// have any; its set is empty when that has changed since.
-	leftover floater
-	apart    bool    // the host has memory without CPUs that is no DRAM
-	divided  bool    // some node has several last-level caches
-	crossing float64 // cost of a vCPU all of whose partners are in other caches, see crossingCost
-	hybrid   bool    // it has fast and slow cores
-	crowd    bool    // vCPUs that shared work has booked leave room for more: see Request.Crowd
+	host     *topology.Host
+	policy   plan.Policy
+	cpus     cores.Books
+	nodes    []node     // in the order of host.Nodes
+	nodeAt   []int32    // index into nodes by node ID; -1 for none
+	access   []float64  // relative access cost by row × len(nodes) + column: CPUs of the row, memory of the column
+	held     []*holding // rising by workload ID; pointers, for inserting in the middle moves all behind
+	batch    int        // of them, placements of batch work
+	apart    bool       // the host has memory without CPUs that is no DRAM
+	crossing float64    // cost of a vCPU all of whose partners are in other caches, see crossingCost
+	crowd    bool       // vCPUs that shared work has booked leave room for more: see Request.Crowd
 
 	largest     int          // CPUs that may be given on the node with most
 	mostMemory  topology.KiB // known memory of the node with most
@@ -40,37 +32,24 @@ type Ledger struct {
 	arena       arena        // memory for holdings to come
 	nearest     []int32      // see order; made on first use
 	nearestFrom []int32      // see orderFrom; made on first use
-	pieces      []piece      // likewise
 	scratch     search       // memory that one search after the other uses
 }
 
 // node is what the ledger knows of one NUMA node.
 type node struct {
-	id             topology.NodeID
-	alone          topology.NodeSet  // it: one set for all homes that are this node
-	cores          span              // of Ledger.cores
-	caches         span              // of Ledger.caches
-	usable         int               // CPUs that may be given: online, allowed, not reserved, not beyond the partition
-	free           int               // usable CPUs that no dedicated work holds
-	split          bool              // there is a partition: what follows is the other side's, else 0
-	sharedOnly     int               // CPUs that only shared and batch work may be given
-	sharedOnlyFree int               // … that no dedicated work holds now
-	whole          int               // cores all of whose CPUs are usable and free
-	wholeCPUs      int               // CPUs of those cores
-	wholeUsable    int               // cores all of whose CPUs are usable
-	threads        int               // CPUs of the largest core; 1 without any
-	divided        bool              // it has several last-level caches, see topology.CachesOn
-	llcs           topology.CacheSet // its last-level caches, where any node of the host is divided
-	shared         micro             // vCPUs of the shared work that has its home here
-	reserve        micro             // vCPUs worth of idle CPU that important work keeps here
-	unused         micro             // of these two, what Measure found not to be used; below 0 when more is used than was booked
-	foreign        float64           // CPUs kept busy by work that has no placement
-	memory         topology.KiB      // that placements may book; unlimited when unknown
-	memoryFree     topology.KiB
-	pages          []pool
-	bandwidth      int64 // booked, MiB/s
-	bandwidthCap   int64 // MiB/s
-	devices        int
+	*cores.Node  // its CPUs, in Ledger.cpus
+	id           topology.NodeID
+	alone        topology.NodeSet // it: one set for all homes that are this node
+	shared       cores.Micro      // vCPUs of the shared work that has its home here
+	reserve      cores.Micro      // vCPUs worth of idle CPU that important work keeps here
+	unused       cores.Micro      // part of both that Measure found idle; below 0 when more is used than booked
+	foreign      float64          // CPUs kept busy by work that has no placement
+	memory       topology.KiB     // that placements may book; unlimited when unknown
+	memoryFree   topology.KiB
+	pages        []pool
+	bandwidth    int64 // booked, MiB/s
+	bandwidthCap int64 // MiB/s
+	devices      int
 
 	keptForBatch bool // some batch workload has no CPU but here, see guardBatch
 }
@@ -78,56 +57,7 @@ type node struct {
 // pool is the huge pages of one size on one node, in KiB.
 type pool struct{ size, total, free topology.KiB }
 
-// micro is millionths of a vCPU. Parts of vCPUs are added up as whole numbers, so
-// that a sum does not depend on the order in which placements came.
-type micro int64
-
-func (m micro) vcpus() float64 { return float64(m) / 1e6 }
-
-// given is the CPUs that work of a class may be given on the node.
-func (n *node) given(class workload.Class) int {
-	if n.split && class != workload.Dedicated {
-		return n.sharedOnly
-	}
-	return n.usable
-}
-
-// open is the CPUs that shared work may float over now.
-func (n *node) open() int {
-	if n.split {
-		return n.sharedOnlyFree
-	}
-	return n.free
-}
-
-// idle is the CPUs that batch work may use now.
-func (n *node) idle() int { return n.free + n.sharedOnlyFree }
-
-func (n *node) sharedVCPUs() float64 { return n.shared.vcpus() }
-
-type span struct{ lo, hi int }
-
-func (s span) len() int { return s.hi - s.lo }
-
-// core is a physical core. Bit k of a mask is the k-th of its usable CPUs.
-type core struct {
-	node, cache    int32
-	threads        int  // online CPUs, also those that may not be given
-	slow           bool // see slowBelow
-	cpus           []topology.CPUID
-	free           uint64 // without those of sharedOnly
-	sharedOnly     uint64 // beyond the partition: not for dedicated work
-	sharedOnlyFree uint64
-}
-
-func (c *core) all() uint64 { return 1<<len(c.cpus) - 1 }
-
-// mayBeWhole reports whether one tenant may be given all of the core.
-func (c *core) mayBeWhole() bool { return c.threads == len(c.cpus) && c.sharedOnly == 0 }
-
-// whole reports whether nobody has or may have any CPU of the core: a tenant
-// that takes all of it shares it with no one, not even the host.
-func (c *core) whole() bool { return c.threads == len(c.cpus) && c.free == c.all() }
+func (n *node) sharedVCPUs() float64 { return n.shared.VCPUs() }
 
 // arena is memory from which holdings are cut: thousands are made at every scan.
 type arena struct {
@@ -151,7 +81,7 @@ type holding struct {
 	*plan.Placement
 	home   []int          // node indices, rising
 	memory []topology.KiB // by position in home; may differ from the booking, see settle
-	unused micro          // its vCPUs that Measure found idle
+	unused cores.Micro    // its vCPUs that Measure found idle
 }
 
 const (
@@ -190,28 +120,6 @@ func (l *Ledger) indices(nodes topology.NodeSet) []int {
 		}
 	}
 	return out
-}
-
-// nodeOf is the position of a CPU's node, or -1 for a CPU that may not be given.
-func (l *Ledger) nodeOf(cpu topology.CPUID) int {
-	if cpu < 0 || int(cpu) >= len(l.coreAt) || l.coreAt[cpu] < 0 {
-		return -1
-	}
-	return int(l.cores[l.coreAt[cpu]].node)
-}
-
-// count adds (sign 1) or takes away (sign -1) a core's free CPUs in the sums.
-func (l *Ledger) count(c *core, sign int) {
-	n, k := &l.nodes[c.node], &l.caches[c.cache]
-	free := sign * bits.OnesCount64(c.free)
-	n.free += free
-	k.free += free
-	if c.whole() {
-		n.whole += sign
-		n.wholeCPUs += sign * len(c.cpus)
-		k.whole += sign
-		k.wholeCPUs += sign * len(c.cpus)
-	}
 }
 
 // Commit puts a placement into the ledger, in place of an earlier one of the
@@ -263,12 +171,11 @@ func (l *Ledger) putBack(h *holding) {
 func (l *Ledger) clone() *Ledger {
 	c := *l
 	c.nodes = slices.Clone(l.nodes)
+	c.cpus = l.cpus.Clone()
 	for i := range c.nodes {
+		c.nodes[i].Node = &c.cpus.Nodes[i]
 		c.nodes[i].pages = slices.Clone(l.nodes[i].pages)
 	}
-	c.caches = slices.Clone(l.caches)
-	c.cores = slices.Clone(l.cores)
-	c.owners = slices.Clone(l.owners)
 	c.held = make([]*holding, len(l.held))
 	for i, h := range l.held {
 		own := *h // settle changes holdings
@@ -277,7 +184,6 @@ func (l *Ledger) clone() *Ledger {
 	c.scratch = search{}
 	c.arena = arena{}
 	c.renewing = nil
-	c.pieces = nil
 	return &c
 }
 
@@ -332,14 +238,14 @@ func (l *Ledger) book(h *holding, sign int) {
 	case workload.Batch:
 		l.batch += sign
 	case workload.Dedicated:
-		l.holdAll(h.Placement, sign)
+		l.cpus.Hold(h.Placement, sign)
 	case workload.Shared:
 		l.eachShare(h.home, func(i int, share float64) {
-			v := micro(share * float64(h.VCPUs) * 1e6)
-			l.nodes[i].shared += micro(sign) * v
-			l.nodes[i].reserve += micro(sign) * (v * micro(Reserve(h.Importance)) / 100)
-			if l.divided && !h.Caches.Empty() {
-				l.bookCaches(h, i, v, sign)
+			v := cores.Micro(share * float64(h.VCPUs) * 1e6)
+			l.nodes[i].shared += cores.Micro(sign) * v
+			l.nodes[i].reserve += cores.Micro(sign) * (v * cores.Micro(Reserve(h.Importance)) / 100)
+			if l.cpus.Divided && !h.Caches.Empty() {
+				l.cpus.Book(i, h.Caches, cores.Micro(sign)*v)
 			}
 		})
 		l.bookUnused(h, sign)
@@ -352,56 +258,18 @@ func (l *Ledger) bookUnused(h *holding, sign int) {
 		return
 	}
 	l.eachShare(h.home, func(i int, share float64) {
-		v := micro(share * float64(h.unused))
-		l.nodes[i].unused += micro(sign) * (v + v*micro(Reserve(h.Importance))/100)
+		v := cores.Micro(share * float64(h.unused))
+		l.nodes[i].unused += cores.Micro(sign) * (v + v*cores.Micro(Reserve(h.Importance))/100)
 	})
 }
 
 // booked is the CPUs that floating work may come to want on a node: its vCPUs, what important
 // work keeps idle, and what runs there without a placement.
-func (n *node) booked() float64 { return (n.shared + n.reserve).vcpus() + n.foreign }
+func (n *node) booked() float64 { return (n.shared + n.reserve).VCPUs() + n.foreign }
 
 // load is the CPUs that floating work wants on a node: of work that was measured what it uses,
 // of other work what it has booked.
-func (n *node) load() float64 { return max(0, n.shared+n.reserve-n.unused).vcpus() + n.foreign }
-
-// hold counts one more or one less dedicated placement on a CPU.
-func (l *Ledger) hold(cpu topology.CPUID, sign int) {
-	if int(cpu) >= len(l.coreAt) || l.coreAt[cpu] < 0 {
-		return
-	}
-	before := l.owners[cpu] > 0
-	l.owners[cpu] += uint16(sign)
-	after := l.owners[cpu] > 0
-	if after == before {
-		return
-	}
-	l.leftover = floater{}
-	c := &l.cores[l.coreAt[cpu]]
-	bit := uint64(1) << slices.Index(c.cpus, cpu)
-	if c.sharedOnly&bit != 0 { // held from before the partition came there
-		c.sharedOnlyFree ^= bit
-		if after {
-			l.nodes[c.node].sharedOnlyFree--
-		} else {
-			l.nodes[c.node].sharedOnlyFree++
-		}
-		return
-	}
-	l.count(c, -1)
-	c.free ^= bit
-	l.count(c, 1)
-}
-
-// holdAll counts a dedicated placement's CPUs as held (sign 1) or no longer.
-func (l *Ledger) holdAll(p *plan.Placement, sign int) {
-	for cpu := range p.CPUs.All() {
-		l.hold(cpu, sign)
-	}
-	for cpu := range p.Idle.All() {
-		l.hold(cpu, sign)
-	}
-}
+func (n *node) load() float64 { return max(0, n.shared+n.reserve-n.unused).VCPUs() + n.foreign }
 
 // eachShare tells how a floating workload divides over its home: in proportion
 // to the CPUs that may be given, whatever is held there now, so that the ledger
@@ -409,10 +277,10 @@ func (l *Ledger) holdAll(p *plan.Placement, sign int) {
 func (l *Ledger) eachShare(home []int, yield func(i int, share float64)) {
 	total := 0
 	for _, i := range home {
-		total += l.nodes[i].given(workload.Shared)
+		total += l.cpus.Nodes[i].Given(workload.Shared)
 	}
 	for _, i := range home {
-		if u := l.nodes[i].given(workload.Shared); u > 0 {
+		if u := l.cpus.Nodes[i].Given(workload.Shared); u > 0 {
 			yield(i, float64(u)/float64(total))
 		}
 	}
@@ -435,44 +303,12 @@ func (l *Ledger) sharesOf(h *holding) []share {
 		return out
 	}
 	for cpu := range h.CPUs.All() {
-		i := l.nodeOf(cpu)
+		i := l.cpus.NodeOf(cpu)
 		if k := slices.Index(h.home, i); k >= 0 {
 			out[k].vcpus++
 		}
 	}
 	return out
-}
-
-// sharedCPUs is how many of its CPUs are on cores that another dedicated
-// workload uses as well.
-func (l *Ledger) sharedCPUs(h *holding) int {
-	all := 0
-	for _, cpu := range h.Pins {
-		if l.nodeOf(cpu) < 0 {
-			continue
-		}
-		c := &l.cores[l.coreAt[cpu]]
-		own := uint64(0)
-		for k, x := range c.cpus {
-			if h.CPUs.Has(x) || h.Idle.Has(x) {
-				own |= 1 << k
-			}
-		}
-		if bits.OnesCount64(c.all()&^c.sharedOnly&^c.free&^own) > 0 {
-			all++
-		}
-	}
-	return all
-}
-
-// allFree reports whether no dedicated work holds any of the CPUs.
-func (l *Ledger) allFree(cpus topology.CPUSet) bool {
-	for cpu := range cpus.All() {
-		if l.nodeOf(cpu) < 0 || l.owners[cpu] > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 func (n *node) pool(size topology.KiB) *pool {

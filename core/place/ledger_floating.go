@@ -1,7 +1,6 @@
 package place
 
 import (
-	"math/bits"
 	"slices"
 
 	"github.com/homenode/homenode/core/plan"
@@ -53,7 +52,7 @@ func (f *floaters) cpus(l *Ledger, h *holding) topology.CPUSet {
 		}
 	}
 	k := len(*f) % mostFloats
-	*f = append((*f)[:k], floater{h.home, h.Caches, l.floatingIn(h.home, h.Class, h.Caches)})
+	*f = append((*f)[:k], floater{h.home, h.Caches, l.cpus.ForShared(h.home, h.Caches)})
 	return (*f)[k].cpus
 }
 
@@ -81,50 +80,11 @@ func (l *Ledger) placement(h *holding) plan.Placement {
 	p := *h.Placement
 	switch p.Class {
 	case workload.Shared:
-		p.CPUs = l.floatingIn(h.home, p.Class, h.Caches)
+		p.CPUs = l.cpus.ForShared(h.home, h.Caches)
 	case workload.Batch:
 		p.CPUs, p.Home = l.batchCPUs(&p)
 	}
 	return p
-}
-
-// floating is the CPUs that work of a class, shared or batch, may use on the given
-// nodes.
-func (l *Ledger) floating(home []int, class workload.Class) topology.CPUSet {
-	var set topology.CPUSet
-	for _, i := range slices.Backward(home) {
-		s := l.nodes[i].cores
-		for k := s.hi - 1; k >= s.lo; k-- {
-			c := &l.cores[k]
-			m := c.sharedOnlyFree
-			if !l.policy.Split || class == workload.Batch {
-				m |= c.free
-			}
-			for ; m != 0; m &= m - 1 {
-				set.Add(c.cpus[bits.TrailingZeros64(m)])
-			}
-		}
-	}
-	return set
-}
-
-// floatingIn is floating within some caches of the nodes. Where those have no CPU left, and where none
-// are named, it is all of the nodes.
-func (l *Ledger) floatingIn(home []int, class workload.Class, in topology.CacheSet) topology.CPUSet {
-	set := l.floating(home, class)
-	if !l.divided || in.Empty() {
-		return set
-	}
-	var kept topology.CPUSet
-	for cpu := range set.All() {
-		if id := l.caches[l.cores[l.coreAt[cpu]].cache].id; id != topology.None && in.Has(id) {
-			kept.Add(cpu)
-		}
-	}
-	if kept.Empty() {
-		return set
-	}
-	return kept
 }
 
 // batchCPUs is where a batch workload runs: every CPU that no dedicated
@@ -135,7 +95,7 @@ func (l *Ledger) batchCPUs(p *plan.Placement) (topology.CPUSet, topology.NodeSet
 	var home topology.NodeSet
 	for i := range l.nodes {
 		n := &l.nodes[i]
-		if n.idle() > 0 && (p.Within.Empty() || p.Within.Has(n.id)) {
+		if n.Idle() > 0 && (p.Within.Empty() || p.Within.Has(n.id)) {
 			on = append(on, i)
 			home.Add(n.id)
 		}
@@ -145,10 +105,7 @@ func (l *Ledger) batchCPUs(p *plan.Placement) (topology.CPUSet, topology.NodeSet
 			home.Add(m.Node)
 		}
 	}
-	if l.leftover.cpus.Empty() || !slices.Equal(l.leftover.home, on) { // hundreds have the same
-		l.leftover = floater{on, topology.CacheSet{}, l.floating(on, workload.Batch)}
-	}
-	return l.leftover.cpus, home
+	return l.cpus.ForBatch(on), home
 }
 
 // floaters calls yield for every held workload that floats on CPUs of the given nodes.
@@ -195,10 +152,10 @@ func (l *Ledger) others(old, p *plan.Placement) []plan.Placement {
 	}
 	turn := func(sign int) {
 		if gives {
-			l.holdAll(old, -sign)
+			l.cpus.Hold(old, -sign)
 		}
 		if takes {
-			l.holdAll(p, sign)
+			l.cpus.Hold(p, sign)
 		}
 	}
 	taken := p.CPUs.Union(p.Idle)
@@ -235,12 +192,12 @@ func (l *Ledger) starves(p *plan.Placement) (workload.ID, bool) {
 		free := 0
 		for i := range l.nodes {
 			if h.Within.Empty() || h.Within.Has(l.nodes[i].id) {
-				free += l.nodes[i].idle()
+				free += l.nodes[i].Idle()
 			}
 		}
 		for _, taken := range []topology.CPUSet{p.CPUs, p.Idle} {
 			for cpu := range taken.All() {
-				if h.Within.Empty() || h.Within.Has(l.nodes[l.nodeOf(cpu)].id) {
+				if h.Within.Empty() || h.Within.Has(l.nodes[l.cpus.NodeOf(cpu)].id) {
 					free--
 				}
 			}
@@ -267,7 +224,7 @@ func (l *Ledger) guardBatch() {
 		}
 		only, more := -1, false
 		for i := range l.nodes {
-			if n := &l.nodes[i]; n.idle() > 0 && (h.Within.Empty() || h.Within.Has(n.id)) {
+			if n := &l.nodes[i]; n.Idle() > 0 && (h.Within.Empty() || h.Within.Has(n.id)) {
 				more = only >= 0
 				only = i
 				if more {
@@ -283,12 +240,10 @@ func (l *Ledger) guardBatch() {
 
 // keep is the number of CPUs of a node that shared and batch work needs at least.
 func (l *Ledger) keep(n *node) int {
-	switch {
-	case n.split: // they have theirs apart
-	case n.shared > 0:
+	if n.shared > 0 && !l.policy.Split { // behind a partition they have theirs apart
 		return max(1, ceil(n.sharedVCPUs()/l.overcommit()))
 	}
-	if n.keptForBatch && n.sharedOnlyFree == 0 {
+	if n.keptForBatch && n.Beyond == 0 {
 		return 1
 	}
 	return 0

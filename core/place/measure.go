@@ -1,6 +1,7 @@
 package place
 
 import (
+	"github.com/homenode/homenode/core/place/cores"
 	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -51,12 +52,12 @@ func (l *Ledger) Measure(subjects []*Subject) {
 		}
 		saturated := 0.0
 		each(s, func(i int, share float64) {
-			saturated += share * demand.Saturated(busy[i], float64(l.nodes[i].open()), demand.Fills)
+			saturated += share * demand.Saturated(busy[i], float64(l.nodes[i].Open()), demand.Fills)
 		})
 		entitled := demand.Entitled(&s.Spec, &s.Observation, s.Observation.CPUUse, saturated)
 		h := l.held[k]
 		l.bookUnused(h, -1)
-		h.unused = micro((float64(h.VCPUs) - min(entitled, topology.MaxID)) * 1e6)
+		h.unused = cores.Micro((float64(h.VCPUs) - min(entitled, topology.MaxID)) * 1e6)
 		l.bookUnused(h, 1)
 	}
 }

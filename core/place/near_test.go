@@ -6,45 +6,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
-
-func TestLearned(t *testing.T) {
-	nic := workload.Link{Kind: workload.ByTap, Device: "eth0", Name: "eth0", Nodes: topology.Nodes(0)}
-	poll := workload.Link{Kind: workload.ByVhostUser, Helper: workload.Process{PID: 7}, Name: "ovs-vswitchd", Nodes: topology.Nodes(1)}
-	lost := workload.Link{Kind: workload.ByVhostUser, Helper: workload.Process{PID: 7}, Name: "ovs-vswitchd"}
-	for _, tt := range []struct {
-		name   string
-		link   workload.Link
-		use    float64
-		mibs   int64
-		rate   float64
-		vhost  float64
-		weight float64 // 0: does not count
-	}{
-		{"a tenth of its own traffic", nic, 1, 0, 102.4, 0, 0.2},
-		{"counted traffic", nic, 1, 8192, 102.4, 0, 0.03},
-		{"no more than its own", nic, 1, 0, 4096, 0, 1},
-		{"idle", nic, 1, 0, 0.5, 0, 0},
-		{"a trickle", nic, 8, 0, 1.5, 0, 0},
-		{"idle work", nic, 0, 0, 100, 0, 0},
-		{"nothing counts", poll, 1, 0, -1, 0, uncountedWeight},
-		{"nothing counts, and it is busy", poll, 64, 0, -1, 0, uncountedWeight},
-		{"nobody knows where", lost, 1, 0, -1, 0, 0},
-		{"small packets, which vhost is busy with for a quarter of its time", nic, 2, 0, 10, 0.5, 0.25},
-		{"vhost says less than the bytes", nic, 2, 0, 1024, 0.5, 1},
-		{"its own traffic is counted", nic, 2, 2048, 10.24, 0.5, 0.01},
-		{"an idle link, whatever vhost does", nic, 2, 0, 0.5, 0.5, 0},
-	} {
-		o := workload.Observation{CPUUse: tt.use, Bandwidth: tt.mibs}
-		n, counts := Learned(&o, &tt.link, Weighs(&o, tt.rate, tt.vhost))
-		if counts != (tt.weight > 0) || counts && (n.Weight != tt.weight || !n.Learned || n.Device != tt.link.Device || !n.Nodes.Equal(tt.link.Nodes)) {
-			t.Errorf("%s: %+v, %v", tt.name, n, counts)
-		}
-	}
-}
 
 // What was learned never weighs as much as sharing a core or moving memory, however
 // far and however much it is; what a person named may.
@@ -120,6 +86,7 @@ func TestLearnedChoosesAmongEquals(t *testing.T) {
 // home on the first until its processes open theirs. A pod that is given a GPU of the first node begins
 // there, whatever it matters: it shares cores for a while, and is near its GPU for good. It waits for no CPU there.
 func TestGivenGPUOutweighsSharedCores(t *testing.T) {
+	uncounted, _ := nearness.Learned(&workload.Observation{}, &workload.Link{Device: "gpu1"}, -1)
 	for _, tt := range []struct {
 		name       string
 		train      int
@@ -128,12 +95,12 @@ func TestGivenGPUOutweighsSharedCores(t *testing.T) {
 		near       []workload.Near
 		home       topology.NodeID
 	}{
-		{"given", 4, 50, 21, []workload.Near{Given("gpu1", 1)}, 0},
-		{"given to what matters most", 4, 100, 21, []workload.Near{Given("gpu1", 1)}, 0},
-		{"a near node", 4, 50, 16, []workload.Near{Given("gpu1", 1)}, 0},
-		{"two of the same node", 4, 50, 21, []workload.Near{Given("gpu0", 2), Given("gpu1", 2)}, 0},
-		{"found in use", 4, 50, 21, []workload.Near{{Device: "gpu1", Learned: true, Weight: uncountedWeight}}, 1},
-		{"no CPU is left", 7, 50, 21, []workload.Near{Given("gpu1", 1)}, 1},
+		{"given", 4, 50, 21, []workload.Near{nearness.Given("gpu1", 1)}, 0},
+		{"given to what matters most", 4, 100, 21, []workload.Near{nearness.Given("gpu1", 1)}, 0},
+		{"a near node", 4, 50, 16, []workload.Near{nearness.Given("gpu1", 1)}, 0},
+		{"two of the same node", 4, 50, 21, []workload.Near{nearness.Given("gpu0", 2), nearness.Given("gpu1", 2)}, 0},
+		{"found in use", 4, 50, 21, []workload.Near{uncounted}, 1},
+		{"no CPU is left", 7, 50, 21, []workload.Near{nearness.Given("gpu1", 1)}, 1},
 	} {
 		st := nearHost(t, "package:2 node:1(memory=16GiB) core:4 pu:2")
 		for i := range 4 {
@@ -190,4 +157,23 @@ func TestGuestsDoNotPileUpAtAPollThread(t *testing.T) {
 			st.Placements = append(st.Placements, got.Placement)
 		}
 	})
+}
+
+// A helper without a home goes to those that it works for, with its memory, but crowds nobody.
+func TestHelperGoesFirst(t *testing.T) {
+	if servesCeiling <= moveWeight || servesCeiling >= overCore {
+		t.Fatalf("the ceiling %v is not between %v and %v", servesCeiling, moveWeight, overCore)
+	}
+	st := nearHost(t, "package:2 node:1(memory=16GiB) core:4")
+	spec := workload.Spec{ID: "nbd", Class: workload.Shared, CPUs: 1, Memory: 1 << 17,
+		Near: []workload.Near{{Workload: "vm:a", Nodes: topology.Nodes(1), Learned: true, Serves: true, Weight: 1}}}
+	at0 := Request{Spec: spec, Memory: []workload.NodeMemory{{Node: 0, KiB: 1 << 17}}, RanOn: []workload.NodeShare{{Node: 0, Share: 1}}}
+	if r := Place(st, at0); !r.Placed() || !r.Placement.Home.Equal(topology.Nodes(1)) {
+		t.Errorf("home %v: %v", r.Placement.Home, r.Decision.Reasons)
+	}
+	full := Place(st, Request{Spec: workload.Spec{ID: "vm:a", Class: workload.Shared, CPUs: 4, Memory: 1 << 20, Nodes: topology.Nodes(1)}})
+	st.Placements = append(st.Placements, full.Placement)
+	if r := Place(st, at0); !r.Placed() || !r.Placement.Home.Equal(topology.Nodes(0)) {
+		t.Errorf("with no core free there, home %v: %v", r.Placement.Home, r.Decision.Reasons)
+	}
 }

@@ -31,8 +31,8 @@ func InTheWay(st plan.State) []words.Reason {
 					continue
 				}
 				n := &l.nodes[k]
-				if n.sharedVCPUs() > l.overcommit()*float64(n.open())+tiny ||
-					(l.host.Nodes[k].CPUs.Len() > 0 && n.open() == 0) {
+				if n.sharedVCPUs() > l.overcommit()*float64(n.Open())+tiny ||
+					(l.host.Nodes[k].CPUs.Len() > 0 && n.Open() == 0) {
 					tight.Add(id)
 				}
 			}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/homenode/homenode/core/place/cores"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -168,7 +169,7 @@ func crowd(l *Ledger, w *want) (Result, bool) {
 	for _, x := range s.top[0].shares {
 		if x.vcpus > 0 {
 			n := &l.nodes[x.node]
-			booked, cpus = booked+n.sharedVCPUs(), cpus+n.open()
+			booked, cpus = booked+n.sharedVCPUs(), cpus+n.Open()
 		}
 	}
 	d.Reasons = slices.Insert(d.Reasons, 1, words.Because(words.HomeCrowded, booked, cpus))
@@ -184,7 +185,7 @@ func (s *search) spare(id workload.ID, p *plan.Placement) bool {
 	best, least := -1, 0.0
 	keepOn := func(i int) bool {
 		n := &s.l.nodes[i]
-		if n.keptForBatch || n.free == 0 || (!h.Within.Empty() && !h.Within.Has(n.id)) {
+		if n.keptForBatch || n.Free == 0 || (!h.Within.Empty() && !h.Within.Has(n.id)) {
 			return false
 		}
 		n.keptForBatch = true
@@ -239,7 +240,7 @@ func (w *want) ceiling(l *Ledger) float64 {
 	}
 	cpus, memory := 0.0, 0.0
 	for i := range l.nodes {
-		cpus += float64(l.nodes[i].usable)
+		cpus += float64(l.nodes[i].Usable)
 		if w.eligible(l, i) {
 			memory += float64(l.nodes[i].memory)
 		}
@@ -269,15 +270,34 @@ func (w *want) realize(l *Ledger, c *candidate) plan.Placement {
 		p.Bound = hasMemory
 		p.Pins, p.Idle = w.pins(l, c.shares)
 		p.CPUs = cpuSet(p.Pins)
-		p.Caches = l.cachesOf(p.CPUs, l.indices(p.Home))
+		p.Caches = l.cpus.CachesOf(p.CPUs, l.indices(p.Home))
 		return p
 	}
 	home := l.indices(p.Home)
 	if l.placesCaches() && !w.must { // what runs already is measured first (core/control/concern/llc)
 		p.Caches = w.cachesFor(l, home)
 	}
-	p.CPUs = l.floatingIn(home, w.Class, p.Caches)
+	p.CPUs = l.cpus.ForShared(home, p.Caches)
 	return p
+}
+
+// pins returns the CPU of each vCPU of dedicated work, node by node, and the CPUs of its cores that no work may use.
+func (w *want) pins(l *Ledger, shares []share) (pins []topology.CPUID, idle topology.CPUSet) {
+	pins = make([]topology.CPUID, 0, w.vcpus)
+	for _, s := range shares {
+		if s.vcpus == 0 {
+			continue
+		}
+		n := &l.nodes[s.node]
+		all, held := l.cpus.Choose(pins, s.node, cores.Wish{
+			VCPUs: int(s.vcpus), Spare: n.Free - l.keep(n), SMT: w.SMT, Importance: w.Importance, Had: &w.had,
+		})
+		pins = all
+		for _, cpu := range held {
+			idle.Add(cpu)
+		}
+	}
+	return pins, idle
 }
 
 // cpuSet is a set of CPUs; the highest goes in first, so that it is sized once.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"github.com/homenode/homenode/core/place/cores"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -506,7 +507,7 @@ func summary(l *Ledger) []string {
 	var out []string
 	for i := range l.nodes {
 		n := &l.nodes[i]
-		out = append(out, fmt.Sprintf("node %d: %d CPUs %d cores %d KiB %v pages %.3f shared %d MiB/s", n.id, n.free, n.whole, n.memoryFree, n.pages, n.sharedVCPUs(), n.bandwidth))
+		out = append(out, fmt.Sprintf("node %d: %d CPUs %d cores %d KiB %v pages %.3f shared %d MiB/s", n.id, n.Free, n.Whole, n.memoryFree, n.pages, n.sharedVCPUs(), n.bandwidth))
 	}
 	return out
 }
@@ -636,7 +637,7 @@ func TestCrowdedSearch(t *testing.T) {
 		})
 		l := NewLedger(plan.State{Host: h, Policy: plan.Policy{Overcommit: 16}})
 		for i := range l.nodes {
-			l.nodes[i].shared = micro(rapid.IntRange(0, 40_000_000).Draw(t, "vCPUs"))
+			l.nodes[i].shared = cores.Micro(rapid.IntRange(0, 40_000_000).Draw(t, "vCPUs"))
 			l.nodes[i].foreign = float64(rapid.IntRange(0, 4).Draw(t, "foreign"))
 		}
 		spec := vm("a", rapid.IntRange(1, 60).Draw(t, "vCPUs"), topology.KiB(rapid.IntRange(0, 90).Draw(t, "GiB"))*gib)

@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/homenode/homenode/core/place/cores"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -279,11 +280,12 @@ func (n *node) makeRoom(s workload.Spec, x plan.Shortage) {
 		}
 		n.pool(s.HugePage).free += topology.KiB(more) * s.HugePage
 	case s.Class == workload.Shared:
-		n.shared -= micro(more * 1e6)
+		n.shared -= cores.Micro(more * 1e6)
 	default:
-		n.free += int(more) * n.threads
-		n.whole += int(more)
-		n.wholeCPUs += int(more) * n.threads
+		threads := int(math.Ceil(n.PerCore()))
+		n.Free += int(more) * threads
+		n.Whole += int(more)
+		n.WholeCPUs += int(more) * threads
 		n.shared = 0
 	}
 }

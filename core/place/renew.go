@@ -35,8 +35,7 @@ func (l *Ledger) Rest(old *plan.Placement) *plan.Placement {
 		return nil
 	}
 	may := func(cpu topology.CPUID) bool {
-		node := l.nodeOf(cpu)
-		if node < 0 || l.owners[cpu] > 0 || !p.Home.Has(l.nodes[node].id) {
+		if l.cpus.Taken(cpu) || !p.Home.Has(l.nodes[l.cpus.NodeOf(cpu)].id) {
 			return false
 		}
 		return !l.policy.Split || l.policy.Dedicated.Has(cpu)
@@ -141,14 +140,15 @@ func (w *want) renewCPUs(l *Ledger, p *plan.Placement, home []int) words.Reason 
 			return words.Because(words.CPUsChanged, len(p.Pins), w.vcpus)
 		}
 		for cpu := range p.CPUs.Union(p.Idle).All() {
+			node := l.cpus.NodeOf(cpu)
 			switch {
-			case int(cpu) >= len(l.coreAt) || l.coreAt[cpu] < 0:
+			case node < 0:
 				return words.Because(words.CPUOffline, cpu)
 			case l.policy.Split && !l.policy.Dedicated.Has(cpu):
 				return words.Because(words.CPUOfShared, cpu)
-			case l.owners[cpu] > 0:
+			case l.cpus.Taken(cpu):
 				return words.Because(words.CPUTaken, cpu)
-			case !p.Home.Has(l.nodes[l.cores[l.coreAt[cpu]].node].id):
+			case !p.Home.Has(l.nodes[node].id):
 				return words.Because(words.CPUElsewhere, cpu)
 			}
 		}
@@ -160,8 +160,8 @@ func (w *want) renewCPUs(l *Ledger, p *plan.Placement, home []int) words.Reason 
 		n := &l.nodes[i]
 		vcpus++
 		v := share * float64(w.vcpus)
-		if why.None() && (n.open() == 0 || v > l.mostShared(n)+tiny) { // what others have booked ends no home
-			why = words.Because(words.NodeCrowded, n.id, n.open(), v)
+		if why.None() && (n.Open() == 0 || v > l.mostShared(n)+tiny) { // what others have booked ends no home
+			why = words.Because(words.NodeCrowded, n.id, n.Open(), v)
 		}
 	})
 	if vcpus == 0 {

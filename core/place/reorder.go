@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -125,7 +126,7 @@ func (o *ordering) move(j int, shares []share, planned *plan.Placement, temporar
 		return false
 	}
 	p := m.want.realize(o.l, &candidate{shares: shares})
-	if planned != nil && p.Class == workload.Dedicated && o.l.allFree(planned.CPUs.Union(planned.Idle)) {
+	if planned != nil && p.Class == workload.Dedicated && o.free(planned.CPUs.Union(planned.Idle)) {
 		p.Pins = planned.Pins
 		p.CPUs = planned.CPUs
 		p.Idle = planned.Idle
@@ -139,6 +140,16 @@ func (o *ordering) move(j int, shares []share, planned *plan.Placement, temporar
 	p.Bound = p.Bound && from.Bound
 	o.l.add(&p)
 	o.record(seen, from, m, temporary)
+	return true
+}
+
+// free reports whether no dedicated work holds any of the CPUs.
+func (o *ordering) free(cpus topology.CPUSet) bool {
+	for cpu := range cpus.All() {
+		if o.l.cpus.Taken(cpu) {
+			return false
+		}
+	}
 	return true
 }
 

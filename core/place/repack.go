@@ -207,7 +207,7 @@ func newMover(l *Ledger, spec *workload.Spec, h *holding) mover {
 	}
 	if h.Class == workload.Dedicated {
 		for cpu := range h.Idle.All() {
-			if i := l.nodeOf(cpu); i >= 0 {
+			if i := l.cpus.NodeOf(cpu); i >= 0 {
 				m.cpus[i]++
 			}
 		}
@@ -438,7 +438,7 @@ func (r *repack) places(who int) [][]share {
 	}
 	var on []place
 	for i := range r.l.nodes {
-		if !w.eligible(r.l, i) || r.l.nodes[i].given(w.Class) < 1 {
+		if !w.eligible(r.l, i) || r.l.nodes[i].Given(w.Class) < 1 {
 			continue
 		}
 		if len(m.held.home) == 1 && m.held.home[0] == i && w.SMT == workload.SMTPrefer &&

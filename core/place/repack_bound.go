@@ -25,7 +25,7 @@ func (r *repack) impossible() words.Reason {
 		if w.Class == workload.Shared {
 			room += r.start.sharedRoom(n)
 		} else {
-			room += float64(n.free)
+			room += float64(n.Free)
 		}
 		mem += max(0, n.freeOf(w.HugePage))
 	}
@@ -101,7 +101,7 @@ func (r *repack) covers(w *want, s share, k int) bool {
 		}
 	}
 	n := &r.l.nodes[s.node]
-	room := float64(n.free)
+	room := float64(n.Free)
 	if w.Class == workload.Shared {
 		room = r.l.sharedRoom(n)
 	} else if n.shared > 0 {
@@ -146,7 +146,7 @@ func (r *repack) destinations(w *want) [][]share {
 	}
 	if (!w.tooLarge && w.MinNodes <= 1) || w.MaxNodes == 1 {
 		for i := range r.l.nodes {
-			if w.eligible(r.l, i) && r.l.nodes[i].given(w.Class) > 0 {
+			if w.eligible(r.l, i) && r.l.nodes[i].Given(w.Class) > 0 {
 				offer([]share{{i, float64(w.vcpus), w.memory}}, 1)
 			}
 		}
@@ -214,7 +214,7 @@ func (w *want) leastAccess(l *Ledger) float64 {
 		left, sum := float64(w.vcpus), 0.0
 		for _, t := range l.order(p) {
 			i := int(t)
-			room := float64(l.nodes[i].given(w.Class))
+			room := float64(l.nodes[i].Given(w.Class))
 			if w.Class == workload.Shared {
 				room *= l.overcommit()
 			}

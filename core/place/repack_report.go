@@ -99,7 +99,7 @@ func (m *Move) roomThere(l *Ledger) []words.Reason {
 	var out []words.Reason
 	for id := range m.To.Home.All() {
 		n := &l.nodes[l.index(id)]
-		out = append(out, words.Because(words.NodeHas, id, n.free, max(0, n.freeOf(m.To.HugePage))))
+		out = append(out, words.Because(words.NodeHas, id, n.Free, max(0, n.freeOf(m.To.HugePage))))
 	}
 	return out
 }

@@ -181,7 +181,7 @@ func (s *search) mostOpen() int {
 	most := 0
 	for i := range s.l.nodes {
 		if s.w.eligible(s.l, i) {
-			most = max(most, s.l.nodes[i].open())
+			most = max(most, s.l.nodes[i].Open())
 		}
 	}
 	return most
@@ -199,36 +199,15 @@ func (s *search) mostMemory() int {
 }
 
 func (s *search) whyPins(p *plan.Placement) []words.Reason {
-	cores, halves := 0, 0
-	mine := p.CPUs.Union(p.Idle)
-	last := -1
-	caches := map[int32]bool{}
-	for _, cpu := range p.Pins {
-		i := int(s.l.coreAt[cpu])
-		caches[s.l.cores[i].cache] = true
-		if i == last {
-			continue
-		}
-		last = i
-		c := &s.l.cores[i]
-		full := c.threads == len(c.cpus)
-		for _, sib := range c.cpus {
-			full = full && mine.Has(sib)
-		}
-		if full {
-			cores++
-		} else {
-			halves++
-		}
-	}
+	whole, halves, caches := s.l.cpus.Layout(p)
 	var out []words.Reason
 	switch {
 	case halves == 0:
-		out = words.Reasons(words.Because(words.PinnedCores, p.CPUs, cores, len(caches)))
-	case cores == 0:
-		out = words.Reasons(words.Because(words.PinnedParts, p.CPUs, halves, len(caches)))
+		out = words.Reasons(words.Because(words.PinnedCores, p.CPUs, whole, caches))
+	case whole == 0:
+		out = words.Reasons(words.Because(words.PinnedParts, p.CPUs, halves, caches))
 	default:
-		out = words.Reasons(words.Because(words.PinnedMixed, p.CPUs, cores, halves, len(caches)))
+		out = words.Reasons(words.Because(words.PinnedMixed, p.CPUs, whole, halves, caches))
 	}
 	if !p.Idle.Empty() {
 		out = append(out, words.Because(words.IdleSiblings, p.Idle))
@@ -240,13 +219,13 @@ func (s *search) whyPins(p *plan.Placement) []words.Reason {
 func (s *search) whyCaches(p *plan.Placement) []words.Reason {
 	l := s.l
 	switch {
-	case !l.divided || l.policy.Caches == plan.CachesOff:
+	case !l.cpus.Divided || l.policy.Caches == plan.CachesOff:
 	case !p.Caches.Empty():
 		return words.Reasons(words.Because(words.CacheFewest, p.Caches, p.VCPUs))
 	case l.policy.Caches != plan.CachesPlace:
 		home := l.indices(p.Home)
 		if in := s.w.cachesFor(l, home); !in.Empty() {
-			return words.Reasons(words.Because(words.CacheWould, in, l.floatingIn(home, p.Class, in).Len(), p.VCPUs))
+			return words.Reasons(words.Because(words.CacheWould, in, l.cpus.ForShared(home, in).Len(), p.VCPUs))
 		}
 	}
 	return nil
@@ -277,9 +256,9 @@ func (s *search) edge() words.Reason {
 	m := &s.l.nodes[next.shares[0].node]
 	switch most {
 	case contention:
-		return words.Because(words.BestContention, n.sharedVCPUs(), n.open(), other, m.sharedVCPUs(), m.open())
+		return words.Because(words.BestContention, n.sharedVCPUs(), n.Open(), other, m.sharedVCPUs(), m.Open())
 	case siblings:
-		return words.Because(words.BestSiblings, other, m.whole)
+		return words.Because(words.BestSiblings, other, m.Whole)
 	case bandwidth:
 		return words.Because(words.BestBandwidth, n.bandwidth, other, m.bandwidth)
 	case near:
@@ -290,13 +269,13 @@ func (s *search) edge() words.Reason {
 		return words.Because(words.BestDevices, other)
 	case balance:
 		return words.Because(words.BestBalance,
-			n.sharedVCPUs(), n.coresIn(float64(n.open())),
-			other, m.sharedVCPUs(), m.coresIn(float64(m.open())))
+			n.sharedVCPUs(), n.CoresIn(float64(n.Open())),
+			other, m.sharedVCPUs(), m.CoresIn(float64(m.Open())))
 	case holes:
 		if s.l.policy.Packing == plan.Spread {
-			return words.Because(words.BestSpread, n.free)
+			return words.Because(words.BestSpread, n.Free)
 		}
-		return words.Because(words.BestFit, n.free, n.memoryFree)
+		return words.Because(words.BestFit, n.Free, n.memoryFree)
 	}
 	return words.Because(words.BestScore, best.score, other, next.score)
 }
@@ -461,9 +440,9 @@ func (s *search) refuseSplit() plan.Decision {
 func (s *search) refuseStarving(p *plan.Placement, id workload.ID) plan.Decision {
 	lack := plan.Shortage{Resource: plan.CPU, Want: int64(len(p.Pins) + p.Idle.Len() + 1)}
 	for i := range s.l.nodes {
-		if s.w.eligible(s.l, i) && s.l.nodes[i].free > 0 {
+		if s.w.eligible(s.l, i) && s.l.nodes[i].Free > 0 {
 			lack.Nodes.Add(s.l.nodes[i].id)
-			lack.Have += int64(s.l.nodes[i].free)
+			lack.Have += int64(s.l.nodes[i].Free)
 		}
 	}
 	return plan.Decision{Workload: s.w.ID, Outcome: plan.Refused, Shortages: []plan.Shortage{lack}, Nearest: []plan.Shortage{lack},
@@ -512,11 +491,11 @@ func (s *search) termNumbers(c *candidate, t int) words.Reason {
 	case t == bandwidth:
 		return words.Because(words.TermBandwidth, n.bandwidth, n.bandwidthCap)
 	case t == holes:
-		return words.Because(words.TermHoles, n.free, n.usable)
+		return words.Because(words.TermHoles, n.Free, n.Usable)
 	case t == balance || t == contention:
-		return words.Because(words.TermLoad, n.sharedVCPUs(), n.open())
+		return words.Because(words.TermLoad, n.sharedVCPUs(), n.Open())
 	case t == siblings:
-		return words.Because(words.FreeCores, n.whole)
+		return words.Because(words.FreeCores, n.Whole)
 	}
 	return words.Reason{}
 }

@@ -20,7 +20,7 @@ func (l *Ledger) Rooms() []Room {
 	rooms := make([]Room, len(l.nodes))
 	for i := range l.nodes {
 		n := &l.nodes[i]
-		rooms[i] = Room{Node: n.id, CPUs: n.open(), Cores: n.coresIn(float64(n.open())), Free: n.memoryFree, Bandwidth: n.bandwidthCap}
+		rooms[i] = Room{Node: n.id, CPUs: n.Open(), Cores: n.CoresIn(float64(n.Open())), Free: n.memoryFree, Bandwidth: n.bandwidthCap}
 	}
 	return rooms
 }
@@ -46,7 +46,7 @@ func (l *Ledger) Left() []Left {
 	all := make([]Left, len(l.nodes))
 	for i := range l.nodes {
 		n := &l.nodes[i]
-		all[i] = Left{Node: n.id, CPUs: max(0, n.free-l.keep(n)), Shared: l.sharedRoom(n), Memory: max(0, n.memoryFree)}
+		all[i] = Left{Node: n.id, CPUs: max(0, n.Free-l.keep(n)), Shared: l.sharedRoom(n), Memory: max(0, n.memoryFree)}
 		if l.host.Nodes[i].OfGPU() { // only for work that names the node
 			all[i].Memory = 0
 			continue
@@ -73,7 +73,7 @@ func (l *Ledger) leaveOne(h *holding, all []Left) {
 		n := &l.nodes[i]
 		switch {
 		case !h.Within.Empty() && !h.Within.Has(n.id):
-		case n.idle() > all[i].CPUs:
+		case n.Idle() > all[i].CPUs:
 			return
 		case all[i].CPUs > 0 && (most < 0 || all[i].CPUs > all[most].CPUs):
 			most = i

@@ -116,9 +116,9 @@ func (w *want) weigh(l *Ledger, c *candidate) {
 		if n.devices > 0 && w.pull == nil {
 			t[devices] += deviceWeight * s.vcpus
 		}
-		w.weighCPUs(n, s.vcpus, len(c.shares) > 1, &t)
-		if n.divided && w.Class == workload.Dedicated {
-			w.weighCaches(l, n, int(s.vcpus), &t)
+		w.weighCPUs(l, n, s.vcpus, len(c.shares) > 1, &t)
+		if n.Divided && w.Class == workload.Dedicated {
+			w.weighCaches(l, s.node, int(s.vcpus), &t)
 		}
 		if len(c.shares) == 1 {
 			t[holes] = w.hole(l, s.node)
@@ -137,10 +137,10 @@ func (w *want) weigh(l *Ledger, c *candidate) {
 }
 
 // weighCPUs adds what taking vcpus on node n does to CPUs there.
-func (w *want) weighCPUs(n *node, vcpus float64, split bool, t *terms) {
-	free := float64(n.free)
+func (w *want) weighCPUs(l *Ledger, n *node, vcpus float64, split bool, t *terms) {
+	free := float64(n.Free)
 	if w.Class == workload.Shared {
-		free = float64(n.open())
+		free = float64(n.Open())
 	}
 	if split && w.Class == workload.Dedicated {
 		t[holes] += splitHoleWeight * max(0, free-vcpus)
@@ -152,23 +152,23 @@ func (w *want) weighCPUs(n *node, vcpus float64, split bool, t *terms) {
 		others := n.load()
 		vcpus += vcpus * float64(Reserve(w.Importance)) / 100
 		t[contention] += n.crowding(free, others+vcpus) - n.crowding(free, others)
-		t[balance] += balanceWeight * vcpus * (n.booked() + vcpus) / max(1, n.coresIn(free))
+		t[balance] += balanceWeight * vcpus * (n.booked() + vcpus) / max(1, n.CoresIn(free))
 		return
 	}
 	taken := vcpus
-	if w.SMT == workload.SMTIsolate && n.cores.len() > 0 {
-		taken *= float64(n.usable+n.sharedOnly) / float64(n.cores.len())
+	if w.SMT == workload.SMTIsolate {
+		taken *= n.PerCore()
 	}
-	if others := n.load(); others > 0 && !n.split {
+	if others := n.load(); others > 0 && !l.policy.Split {
 		t[contention] += n.crowding(free-taken, others) - n.crowding(free, others)
 	}
-	if others := n.booked(); others > 0 && !n.split {
-		t[balance] += balanceWeight * others * (others/max(1, n.coresIn(free-taken)) - others/max(1, n.coresIn(free)))
+	if others := n.booked(); others > 0 && !l.policy.Split {
+		t[balance] += balanceWeight * others * (others/max(1, n.CoresIn(free-taken)) - others/max(1, n.CoresIn(free)))
 	}
-	switch over := vcpus - float64(n.wholeCPUs); {
+	switch over := vcpus - float64(n.WholeCPUs); {
 	case over > 0:
 		t[siblings] += siblingWeight * over
-	case n.joins(int(vcpus)):
+	case n.Joins(int(vcpus)):
 		t[siblings] += joinWeight
 	}
 }
@@ -176,8 +176,8 @@ func (w *want) weighCPUs(n *node, vcpus float64, split bool, t *terms) {
 // nextCosts is what contention and load cost shared work for each vCPU, at least: the first
 // costs least.
 func (w *want) nextCosts(n *node) float64 {
-	others, open := n.load(), float64(n.open())
-	cores, slope := n.coresIn(open), 0.0
+	others, open := n.load(), float64(n.Open())
+	cores, slope := n.CoresIn(open), 0.0
 	switch { // see Crowding
 	case others >= open:
 		slope = overCPU
@@ -189,15 +189,7 @@ func (w *want) nextCosts(n *node) float64 {
 
 // crowding is Crowding with the given number of the node's CPUs to float on.
 func (n *node) crowding(cpus, vcpus float64) float64 {
-	return Crowding(cpus, n.coresIn(cpus), vcpus)
-}
-
-// coresIn is how many cores the given number of CPUs of the node are.
-func (n *node) coresIn(cpus float64) float64 {
-	if n.usable+n.sharedOnly == 0 {
-		return 0
-	}
-	return cpus * float64(n.cores.len()) / float64(n.usable+n.sharedOnly)
+	return Crowding(cpus, n.CoresIn(cpus), vcpus)
 }
 
 // hole is what a workload that fits a node whole costs those that come later:
@@ -211,7 +203,7 @@ func (w *want) hole(l *Ledger, i int) float64 {
 	}
 	n := &l.nodes[i]
 	most := float64(max(1, l.largest))
-	before, left := float64(n.free)/most, float64(n.free-w.vcpus)/most
+	before, left := float64(n.Free)/most, float64(n.Free-w.vcpus)/most
 	lopsided := 0.0
 	if n.memory > 0 && n.memory < unlimited && w.HugePage == 0 && l.mostMemory > 0 {
 		most := float64(l.mostMemory)
@@ -232,9 +224,9 @@ func (w *want) hole(l *Ledger, i int) float64 {
 // well leaves the nodes that are free together for those who need them together.
 func nearHole(l *Ledger, i int) float64 {
 	sum, weights := 0.0, 0.0
-	for j := range l.nodes {
-		if worth := 2 - l.access[j*len(l.nodes)+i]; j != i && worth > 0 {
-			sum += worth * float64(l.nodes[j].free)
+	for j := range l.cpus.Nodes {
+		if worth := 2 - l.access[j*len(l.nodes)+i]; worth > 0 && j != i {
+			sum += worth * float64(l.cpus.Nodes[j].Free)
 			weights += worth
 		}
 	}

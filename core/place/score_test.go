@@ -202,19 +202,6 @@ func device(st *plan.State) {
 	st.Host.Devices = []topology.Device{{Name: "eth0", Kind: topology.NIC, PCI: "0000:00:01.0", Node: 0}}
 }
 
-// TestCoresIn: CPUs count as the part of the node's cores that they are.
-func TestCoresIn(t *testing.T) {
-	for _, tt := range []struct {
-		host       string
-		cpus, want float64
-	}{{"0 0-3|4-7 1G 10", 8, 4}, {"0 0-3|4-7 1G 10", 3, 1.5}, {"0 0-3 1G 10", 3, 3}, {"0 0 1G 10", 1, 1}, {"0 - 1G 10 21\n1 0 1G 21 10", 1, 0}} {
-		l := NewLedger(onHost(tt.host))
-		if got := l.nodes[0].coresIn(tt.cpus); !about(got, tt.want) {
-			t.Errorf("%s: %v CPUs are %v cores, want %v", tt.host, tt.cpus, got, tt.want)
-		}
-	}
-}
-
 // TestRooms: what shared work may have of each node, beside what is booked and what others
 // use.
 func TestRooms(t *testing.T) {
@@ -259,32 +246,22 @@ func TestCPUsThatAreNotThere(t *testing.T) {
 	p.Idle = topology.CPUs(1, 16)
 	st.Placements = []plan.Placement{p, dedicatedOn("b", 0, gib, 8)}
 	l := NewLedger(st)
-	if n := &l.nodes[0]; n.free != 8-3 || n.whole != 2 {
-		t.Errorf("%d CPUs on %d whole cores are free", n.free, n.whole)
+	if n := &l.nodes[0]; n.Free != 8-3 || n.Whole != 2 {
+		t.Errorf("%d CPUs on %d whole cores are free", n.Free, n.Whole)
 	}
 	for cpu, want := range map[topology.CPUID]int{-1: -1, 16: -1, 900: -1, 15: 1, 3: 0} {
-		if got := l.nodeOf(cpu); got != want {
+		if got := l.cpus.NodeOf(cpu); got != want {
 			t.Errorf("CPU %d is of node %d, want %d", cpu, got, want)
 		}
 	}
 	k, _ := l.find("a")
-	if got := l.sharedCPUs(l.held[k]); got != 1 {
+	if got := l.cpus.Doubled(l.held[k].Placement); got != 1 {
 		t.Errorf("%d of its CPUs are on cores that others use too", got)
 	}
 	l.Remove("a")
 	l.Remove("b")
 	if diff := gocmp.Diff(fresh, summary(l)); diff != "" {
 		t.Errorf("the ledger leaks (-fresh +emptied):\n%s", diff)
-	}
-}
-
-// TestCPUsUnderNoCore: where the host tells no cores and caches, each CPU is its own.
-func TestCPUsUnderNoCore(t *testing.T) {
-	st := onHost(twoNodes)
-	st.Host.Cores, st.Host.LLCs = st.Host.Cores[:1], nil
-	l := NewLedger(st)
-	if a, b := &l.nodes[0], &l.nodes[1]; a.usable != 8 || b.usable != 8 || a.cores.len() != 7 || b.cores.len() != 8 || a.threads != 2 || b.threads != 1 {
-		t.Errorf("%+v\n%+v", a, b)
 	}
 }
 

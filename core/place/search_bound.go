@@ -103,7 +103,7 @@ func (s *search) leastBeside() (least float64, fits bool) {
 		}
 	}
 	for _, i := range s.set {
-		free += s.l.nodes[i].free
+		free += s.l.cpus.Nodes[i].Free
 	}
 	v := float64(w.vcpus)
 	least = nodePenalty * v * float64(max(0, len(s.set)-1))
@@ -191,14 +191,14 @@ func (s *search) capCPUs() {
 	}
 	in := 0
 	for _, i := range s.set {
-		in += s.l.nodes[i].given(s.w.Class)
+		in += s.l.cpus.Nodes[i].Given(s.w.Class)
 	}
 	for i := range s.cap {
 		s.cap[i] = 0
 		if s.out[i] || s.part[i] == 0 {
 			continue
 		}
-		u := s.l.nodes[i].given(s.w.Class)
+		u := s.l.cpus.Nodes[i].Given(s.w.Class)
 		total := in
 		if !s.inSet[i] {
 			total += u

@@ -84,11 +84,11 @@ func (s *search) floatCPUs() bool {
 	total := 0
 	for i, in := range s.inSet {
 		if in {
-			total += s.l.nodes[i].given(s.w.Class)
+			total += s.l.cpus.Nodes[i].Given(s.w.Class)
 		}
 	}
 	for i, in := range s.inSet {
-		if u := s.l.nodes[i].given(s.w.Class); in && u > 0 {
+		if u := s.l.cpus.Nodes[i].Given(s.w.Class); in && u > 0 {
 			s.vcpus[i] = float64(s.w.vcpus) * float64(u) / float64(total)
 			if s.vcpus[i] > s.part[i]+tiny {
 				return false
@@ -232,7 +232,7 @@ func (s *search) cheapest(nodes []int, spill bool, left topology.KiB) int {
 	most := topology.KiB(0)
 	for _, j := range nodes {
 		room := s.mem[j] - s.memory[j]
-		if room <= 0 || (spill && w.Class == workload.Shared && s.l.nodes[j].given(w.Class) > 0) {
+		if room <= 0 || (spill && w.Class == workload.Shared && s.l.cpus.Nodes[j].Given(w.Class) > 0) {
 			continue
 		}
 		if spill && w.MaxNodes > 0 && !s.mayHold(j, left) {
@@ -240,7 +240,7 @@ func (s *search) cheapest(nodes []int, spill bool, left topology.KiB) int {
 		}
 		cost := s.costs[j]
 		if spill && w.Class == workload.Dedicated && s.memory[j] == 0 {
-			hole := splitHoleWeight * float64(s.l.nodes[j].free)
+			hole := splitHoleWeight * float64(s.l.cpus.Nodes[j].Free)
 			cost += hole * float64(w.memory) / float64(min(left, room))
 		}
 		if best < 0 || cost < least-tiny || (cost < least+tiny && fitsBetter(int64(room), int64(most), int64(left))) {
@@ -261,7 +261,7 @@ func (s *search) mayHold(j int, left topology.KiB) bool {
 		switch {
 		case s.vcpus[i] > 0 || s.memory[i] > 0:
 			more--
-		case i != j && (s.w.Class != workload.Shared || s.l.nodes[i].given(s.w.Class) == 0):
+		case i != j && (s.w.Class != workload.Shared || s.l.cpus.Nodes[i].Given(s.w.Class) == 0):
 			rooms = append(rooms, s.mem[i])
 		}
 	}

@@ -84,19 +84,13 @@ func (w *want) everRoom(l *Ledger, i int) (vcpus int, mem topology.KiB) {
 		return 0, 0
 	}
 	n := &l.nodes[i]
-	vcpus = n.usable
-	switch {
-	case w.Class == workload.Dedicated && w.SMT == workload.SMTIsolate:
-		vcpus = n.wholeUsable
-	case w.Class == workload.Dedicated && w.SMT == workload.SMTRequire:
-		vcpus = 0
-		for k := n.cores.lo; k < n.cores.hi; k++ {
-			if c := &l.cores[k]; c.mayBeWhole() {
-				vcpus += len(c.cpus)
-			}
-		}
-	case w.Class == workload.Shared:
-		vcpus = int(l.overcommit()*float64(n.given(w.Class)) + tiny)
+	switch w.Class {
+	case workload.Dedicated:
+		vcpus = l.cpus.EverHolds(i, w.SMT)
+	case workload.Shared:
+		vcpus = int(l.overcommit()*float64(n.Given(w.Class)) + tiny)
+	default:
+		vcpus = n.Usable
 	}
 	if w.HugePage == 0 {
 		return vcpus, n.memory
@@ -159,14 +153,7 @@ func (w *want) cpuRoom(l *Ledger, i int) int {
 	if w.Class == workload.Shared {
 		return int(l.sharedRoom(n) + tiny)
 	}
-	spare := n.free - l.keep(n)
-	if spare <= 0 {
-		return 0
-	}
-	if w.SMT == workload.SMTPrefer {
-		return spare
-	}
-	return l.wholeRoom(n, spare, w.SMT == workload.SMTIsolate)
+	return l.cpus.Holds(i, n.Free-l.keep(n), w.SMT)
 }
 
 // memoryRoom is how much memory of the workload's page size node i can hold.
@@ -185,7 +172,7 @@ func (w *want) fitsNode(l *Ledger) bool {
 		return false
 	}
 	for i := range l.nodes {
-		if w.eligible(l, i) && w.vcpus <= l.nodes[i].open() && w.memory <= w.memoryRoom(l, i) &&
+		if w.eligible(l, i) && w.vcpus <= l.nodes[i].Open() && w.memory <= w.memoryRoom(l, i) &&
 			!w.farFromRequired(l, []share{{node: i, vcpus: 1}}) {
 			return true
 		}

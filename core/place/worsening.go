@@ -35,11 +35,11 @@ func (w *want) fares(l *Ledger, h *holding) terms {
 			t[bandwidth] += bandwidthWeight * s.vcpus * float64(n.bandwidth) / float64(n.bandwidthCap)
 		}
 		if all := n.load(); h.Class == workload.Shared && all > 0 {
-			t[contention] += n.crowding(float64(n.open()), all) * s.vcpus / all
+			t[contention] += n.crowding(float64(n.Open()), all) * s.vcpus / all
 		}
 	}
 	if h.Class == workload.Dedicated {
-		t[siblings] = siblingWeight * float64(l.sharedCPUs(h))
+		t[siblings] = siblingWeight * float64(l.cpus.Doubled(h.Placement))
 	}
 	return t
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -115,7 +115,7 @@ func nearGPUs(near []workload.Near, containers []*container) []workload.Near {
 			return near
 		}
 		for _, name := range given {
-			near = append(near, place.Given(name, len(given)))
+			near = append(near, nearness.Given(name, len(given)))
 		}
 		return near
 	}
@@ -123,7 +123,7 @@ func nearGPUs(near []workload.Near, containers []*container) []workload.Near {
 	for _, name := range given {
 		n := near[auto]
 		n.Device = name
-		n.Weight = cmp.Or(n.Weight, max(1, place.Given(name, len(given)).Weight))
+		n.Weight = cmp.Or(n.Weight, max(1, nearness.Given(name, len(given)).Weight))
 		n.Required = n.Required && len(given) == 1
 		out = append(out, n)
 	}

@@ -2,6 +2,7 @@ package scene
 
 import (
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -17,16 +18,16 @@ func (s *Scene) Follow(by *Basis, homes []workload.Placement) {
 	}
 	f := follower{
 		scene: s, by: by, homes: homes, hosts: hostCgroups(by.Journal),
-		helpers: map[workload.ID]*place.Helper{}, clients: map[workload.ID]place.Client{},
+		helpers: map[workload.ID]*nearness.Helper{}, clients: map[workload.ID]nearness.Client{},
 	}
 	for _, id := range sortedKeys(s.Links) {
 		for i := range s.Links[id] {
 			f.link(id, &s.Links[id][i])
 		}
 	}
-	following := make(map[workload.ID]place.Following, len(f.helpers))
+	following := make(map[workload.ID]nearness.Following, len(f.helpers))
 	for id, h := range f.helpers {
-		decided, known := place.Follow(h)
+		decided, known := nearness.Follow(h)
 		was, had := before[id]
 		if !known && had { // no workload has a home at the first scan
 			decided, known = was, true
@@ -44,8 +45,8 @@ type follower struct {
 	by      *Basis
 	homes   []workload.Placement
 	hosts   []string // see hostCgroups
-	helpers map[workload.ID]*place.Helper
-	clients map[workload.ID]place.Client
+	helpers map[workload.ID]*nearness.Helper
+	clients map[workload.ID]nearness.Client
 }
 
 // link takes up a link of a workload. It counts only between owners that may serve each other: any
@@ -77,7 +78,7 @@ func (f *follower) link(id workload.ID, l *Link) {
 }
 
 // helper returns a workload as a helper.
-func (f *follower) helper(o *workload.Observation) *place.Helper {
+func (f *follower) helper(o *workload.Observation) *nearness.Helper {
 	h := f.helpers[o.ID]
 	if h != nil {
 		return h
@@ -86,7 +87,7 @@ func (f *follower) helper(o *workload.Observation) *place.Helper {
 	if why.None() && f.by.Settings.HelpersStay {
 		why = words.Because(words.HelpersStay)
 	}
-	h = &place.Helper{ID: o.ID, Memory: workload.Total(o.Memory), Stays: why}
+	h = &nearness.Helper{ID: o.ID, Memory: workload.Total(o.Memory), Stays: why}
 	f.helpers[o.ID] = h
 	return h
 }
@@ -95,9 +96,9 @@ func (f *follower) helper(o *workload.Observation) *place.Helper {
 func mayServe(a, b workload.Owner) bool { return workload.MayServe(a, b) && workload.MayServe(b, a) }
 
 // client returns a workload as one that has a helper.
-func (f *follower) client(o *workload.Observation) place.Client {
+func (f *follower) client(o *workload.Observation) nearness.Client {
 	spec, why := f.stays(o)
-	c := place.Client{ID: o.ID, Memory: workload.Total(o.Memory), Stays: why}
+	c := nearness.Client{ID: o.ID, Memory: workload.Total(o.Memory), Stays: why}
 	p := place.Of(f.homes, o.ID)
 	if p != nil && p.Class != workload.Batch {
 		c.Nodes = p.Home

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/load"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -136,7 +136,7 @@ func TestFollowRemembers(t *testing.T) {
 	if len(s.Following) != 0 {
 		t.Errorf("%+v", s.Following)
 	}
-	s.Following = map[workload.ID]place.Following{helperID: {Follows: true}}
+	s.Following = map[workload.ID]nearness.Following{helperID: {Follows: true}}
 	s.Follow(by, nil)
 	if !s.Following[helperID].Follows {
 		t.Errorf("%+v", s.Following)

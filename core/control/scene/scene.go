@@ -5,6 +5,7 @@ import (
 
 	"github.com/homenode/homenode/core/load"
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -38,9 +39,9 @@ type Scene struct {
 	// Of the surveys.
 	Managers  []Manager
 	Links     map[workload.ID][]Link
-	Helpers   map[ProcessKey]workload.ID      // processes that links lead to, with their workload; "" for none
-	Loads     map[workload.ID]load.Load       // the kind of load of each workload; replaced, never changed
-	Following map[workload.ID]place.Following // of each helper at the newest scan; replaced, never changed
+	Helpers   map[ProcessKey]workload.ID         // processes that links lead to, with their workload; "" for none
+	Loads     map[workload.ID]load.Load          // the kind of load of each workload; replaced, never changed
+	Following map[workload.ID]nearness.Following // of each helper at the newest scan; replaced, never changed
 
 	// Subjects is what the newest decision was made on, rising by ID.
 	Subjects []*place.Subject

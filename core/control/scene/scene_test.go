@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/load"
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/plan/plantest"
 	"github.com/homenode/homenode/core/topology"
@@ -215,7 +215,7 @@ func TestSubjectsStay(t *testing.T) {
 		{"a load", func() { s.Links, s.Loads = nil, map[workload.ID]load.Load{b: {Importance: 1}} }, []bool{true, true}},
 		{"a claim", func() { s.Loads, s.Claims = nil, map[workload.ID]*workload.Claim{a: {}} }, []bool{true, true}},
 		{"a covering claim", func() { s.Claims, s.Covered = nil, map[workload.ID]*workload.Claim{a: {}} }, []bool{true, false}},
-		{"it follows", func() { s.Covered, s.Following = nil, map[workload.ID]place.Following{b: {Follows: true}} }, []bool{true, true}},
+		{"it follows", func() { s.Covered, s.Following = nil, map[workload.ID]nearness.Following{b: {Follows: true}} }, []bool{true, true}},
 	} {
 		before := s.made.subjects
 		s.Snapshot.Observations = slices.Clone(s.Snapshot.Observations)

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/place/demand"
+	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -167,7 +167,7 @@ func (s *Scene) addLearned(spec *workload.Spec, o *workload.Observation) {
 	links := s.Links[id]
 	for i := range links {
 		l := &links[i]
-		near, counts := place.Learned(o, &l.Link, place.Weighs(o, l.Rate, VhostUse(links, i)))
+		near, counts := nearness.Learned(o, &l.Link, nearness.Weighs(o, l.Rate, VhostUse(links, i)))
 		if !counts {
 			continue
 		}

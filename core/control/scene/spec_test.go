@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
@@ -157,13 +157,13 @@ func TestLearned(t *testing.T) {
 	}{
 		{"a helper", func(*Scene) {}, true},
 		{"a helper of a user", func(s *Scene) { s.Observation(other).UID = 1000 }, false},
-		{"a helper that follows", func(s *Scene) { s.Following[other] = place.Following{Follows: true} }, false},
+		{"a helper that follows", func(s *Scene) { s.Following[other] = nearness.Following{Follows: true} }, false},
 		{"itself", func(s *Scene) { s.Helpers[ProcessKey{PID: 9, Start: 9}] = id }, false},
 		{"a helper that is no workload", func(s *Scene) { s.Helpers[ProcessKey{PID: 9, Start: 9}] = "" }, true},
 	} {
 		by, _ := basis()
 		s := seen(service("db"), service("nbd"))
-		s.Following = map[workload.ID]place.Following{}
+		s.Following = map[workload.ID]nearness.Following{}
 		s.Helpers = map[ProcessKey]workload.ID{{PID: 9, Start: 9}: other}
 		link := workload.Link{Kind: workload.BySocket, Helper: workload.Process{PID: 9, Start: 9}, Nodes: topology.Nodes(1)}
 		s.Links = map[workload.ID][]Link{id: {{Link: link, Rate: -1}}}

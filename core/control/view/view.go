@@ -15,6 +15,7 @@ import (
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/load"
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -50,7 +51,7 @@ type View struct {
 	Managers  []scene.Manager
 	Links     map[workload.ID][]scene.Link
 	Helpers   map[scene.ProcessKey]workload.ID
-	Following map[workload.ID]place.Following
+	Following map[workload.ID]nearness.Following
 	Loads     map[workload.ID]load.Load
 	Subjects  []*place.Subject // what was decided on, rising by ID
 	Undoing   int

@@ -1,8 +1,9 @@
-package place
+package cores
 
 import (
 	"math/bits"
 
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -12,10 +13,10 @@ const slowShare = 0.8
 
 // slowBelow returns the capacity below which a core of the host is slow, and notes whether it has such
 // cores; 0 where all are alike or capacities are unknown.
-func (l *Ledger) slowBelow() int {
+func (b *Books) slowBelow(cores []topology.Core) int {
 	least, most := 0, 0
-	for i := range l.host.Cores {
-		c := l.host.Cores[i].Capacity
+	for i := range cores {
+		c := cores[i].Capacity
 		if c <= 0 {
 			continue
 		}
@@ -25,7 +26,8 @@ func (l *Ledger) slowBelow() int {
 		}
 	}
 	below := int(slowShare * float64(most))
-	if l.hybrid = least > 0 && least < below; !l.hybrid {
+	b.hybrid = least > 0 && least < below
+	if !b.hybrid {
 		return 0
 	}
 	return below
@@ -40,27 +42,27 @@ const (
 	slowOnly
 )
 
-// kinds is the cores that dedicated work takes from on a node, one after the other: fast ones before
+// kinds returns the cores that dedicated work takes from on a node, one kind after the other: fast ones before
 // slow ones, for work below the default importance the other way round, and both only where neither
 // alone holds it.
-func (w *want) kinds(l *Ledger, n *node, vcpus int) []kind {
-	if !l.hybrid {
+func (b *Books) kinds(n *Node, w *Wish, vcpus int) []kind {
+	if !b.hybrid {
 		return []kind{anyCore}
 	}
 	first, second := fastOnly, slowOnly
 	if w.Importance < workload.DefaultImportance {
 		first, second = slowOnly, fastOnly
 	}
-	if l.holdsOf(n, first, w.SMT) < vcpus && l.holdsOf(n, second, w.SMT) >= vcpus {
+	if b.holdsOf(n, first, w.SMT) < vcpus && b.holdsOf(n, second, w.SMT) >= vcpus {
 		first = second
 	}
 	return []kind{first, anyCore}
 }
 
-// holdsOf is the vCPUs that free cores of a kind can take.
-func (l *Ledger) holdsOf(n *node, of kind, smt workload.SMTPolicy) (vcpus int) {
+// holdsOf returns the vCPUs that free cores of a kind can take.
+func (b *Books) holdsOf(n *Node, of kind, smt workload.SMTPolicy) (vcpus int) {
 	for i := n.cores.lo; i < n.cores.hi; i++ {
-		c := &l.cores[i]
+		c := &b.cores[i]
 		if c.slow != (of == slowOnly) {
 			continue
 		}

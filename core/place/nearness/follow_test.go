@@ -1,4 +1,4 @@
-package place
+package nearness
 
 import (
 	"fmt"
@@ -52,7 +52,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// A helper never goes where it may not, nor away from one of those that it works for; and more
+// TestFollowProperties: a helper that must stay never follows, and one that follows leaves no client behind. More
 // memory of its own never makes it follow.
 func TestFollowProperties(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
@@ -93,23 +93,4 @@ func TestFollowProperties(t *testing.T) {
 			r.Fatalf("with %d KiB it stays, with %d it follows", h.Memory, more.Memory)
 		}
 	})
-}
-
-// A helper without a home goes to those that it works for, with its memory, but crowds nobody.
-func TestHelperGoesFirst(t *testing.T) {
-	if servesCeiling <= moveWeight || servesCeiling >= overCore {
-		t.Fatalf("the ceiling %v is not between %v and %v", servesCeiling, moveWeight, overCore)
-	}
-	st := nearHost(t, "package:2 node:1(memory=16GiB) core:4")
-	spec := workload.Spec{ID: "nbd", Class: workload.Shared, CPUs: 1, Memory: 1 << 17,
-		Near: []workload.Near{{Workload: "vm:a", Nodes: topology.Nodes(1), Learned: true, Serves: true, Weight: 1}}}
-	at0 := Request{Spec: spec, Memory: []workload.NodeMemory{{Node: 0, KiB: 1 << 17}}, RanOn: []workload.NodeShare{{Node: 0, Share: 1}}}
-	if r := Place(st, at0); !r.Placed() || !r.Placement.Home.Equal(topology.Nodes(1)) {
-		t.Errorf("home %v: %v", r.Placement.Home, r.Decision.Reasons)
-	}
-	full := Place(st, Request{Spec: workload.Spec{ID: "vm:a", Class: workload.Shared, CPUs: 4, Memory: 1 << 20, Nodes: topology.Nodes(1)}})
-	st.Placements = append(st.Placements, full.Placement)
-	if r := Place(st, at0); !r.Placed() || !r.Placement.Home.Equal(topology.Nodes(0)) {
-		t.Errorf("with no core free there, home %v: %v", r.Placement.Home, r.Decision.Reasons)
-	}
 }

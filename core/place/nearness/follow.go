@@ -1,4 +1,4 @@
-package place
+package nearness
 
 import (
 	"slices"
@@ -24,21 +24,21 @@ type Client struct {
 	Stays  words.Reason     // why it may not be moved, or should not be; none when it may
 }
 
-// Following is who of a helper and its clients goes to the other.
+// Following is the answer for a helper: it goes to its clients, or they come to it.
 type Following struct {
 	Follows bool             // the helper goes; else its clients are pulled to it
-	Of      []workload.ID    // those that it works for, of which it is known where they are
-	To      []workload.Near  // what the helper is to be near to, when it follows
+	Of      []workload.ID    // its clients whose nodes are known
+	To      []workload.Near  // what the helper should be near to, when it follows
 	Nodes   topology.NodeSet // that all its clients are on; empty for none
 	Why     words.Reason
 }
 
-// copiesPerMove is the memory whose copying costs as much as any move of a workload does
+// copiesPerMove is the memory, KiB, whose copying costs as much as the fixed part of any move
 // (core/balance, moveFixed and copyRate).
 const copiesPerMove = topology.KiB(1 << 20)
 
-// Follow decides whether a helper goes to those that it works for, or they to it: who may be
-// moved, and of those whose move costs less. false when nobody knows where its clients are.
+// Follow decides whether a helper goes to its clients, or they come to it: the side that may move, and where both may,
+// the one whose move costs less. known is false when no client has known nodes.
 func Follow(h *Helper) (f Following, known bool) {
 	var all, common topology.NodeSet
 	var names []string
@@ -49,11 +49,15 @@ func Follow(h *Helper) (f Following, known bool) {
 		if c.Nodes.Empty() {
 			continue
 		}
-		if f.Of, names = append(f.Of, c.ID), append(names, string(c.ID)); len(names) == 1 {
+		if len(names) == 0 {
 			common = c.Nodes
 		}
-		all, common = all.Union(c.Nodes), common.Intersect(c.Nodes)
-		memory, cost = memory+c.Memory, cost+c.Memory+copiesPerMove
+		f.Of = append(f.Of, c.ID)
+		names = append(names, string(c.ID))
+		all = all.Union(c.Nodes)
+		common = common.Intersect(c.Nodes)
+		memory += c.Memory
+		cost += c.Memory + copiesPerMove
 		if bound.None() && !c.Stays.None() {
 			bound = words.Because(words.ClientStays, c.ID, c.Stays)
 		}
@@ -76,7 +80,9 @@ func Follow(h *Helper) (f Following, known bool) {
 		}
 		for i := range h.Clients {
 			if c := &h.Clients[i]; !c.Nodes.Empty() {
-				f.To = append(f.To, workload.Near{Workload: c.ID, Nodes: c.Nodes, Learned: true, Serves: true, Weight: 1 / float64(len(names))})
+				f.To = append(f.To, workload.Near{
+					Workload: c.ID, Nodes: c.Nodes, Learned: true, Serves: true, Weight: 1 / float64(len(names)),
+				})
 			}
 		}
 		f.To = slices.Clip(f.To)

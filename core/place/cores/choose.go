@@ -1,4 +1,4 @@
-package place
+package cores
 
 import (
 	"math/bits"
@@ -7,43 +7,41 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// pins chooses the CPU of each vCPU of dedicated work: on every node whole
-// cores first, from as few caches as will do (fewest), siblings one after the other, so
-// that vCPUs 2k and 2k+1 of a guest are siblings as well. idle is the CPUs of
-// its cores that nobody may use.
-func (w *want) pins(l *Ledger, shares []share) (pins []topology.CPUID, idle topology.CPUSet) {
-	pins = make([]topology.CPUID, 0, w.vcpus)
-	for _, s := range shares {
-		if s.vcpus == 0 {
-			continue
-		}
-		n := &l.nodes[s.node]
-		p := picker{l: l, n: n, pins: pins, want: int(s.vcpus), spare: n.free - l.keep(n)}
-		p.taken = make([]uint64, n.cores.len())
-		if !w.had.Empty() { // it keeps what it has, before it gets others
-			p.had = &w.had
+// Wish is the CPUs that dedicated work asks for on one node.
+type Wish struct {
+	VCPUs      int // that get a CPU each
+	Spare      int // most CPUs of the node that may be taken or held idle
+	SMT        workload.SMTPolicy
+	Importance int              // 0 to 100; below the default, slow cores come first
+	Had        *topology.CPUSet // CPUs that the work has already, and keeps as far as it can; nil for none
+}
+
+// Choose appends the CPU of each vCPU on a node to pins: whole cores first, from as few caches as will do (fewest),
+// siblings one after the other, so that vCPUs 2k and 2k+1 of a guest are siblings as well. idle is the CPUs of its
+// cores that no work may use. Choose holds nothing.
+func (b *Books) Choose(pins []topology.CPUID, node int, w Wish) (all, idle []topology.CPUID) {
+	n := &b.Nodes[node]
+	p := picker{b: b, n: n, pins: pins, want: w.VCPUs, spare: w.Spare}
+	p.taken = make([]uint64, n.cores.len())
+	if w.Had != nil && !w.Had.Empty() { // it keeps what it has, before it gets others
+		p.had = w.Had
+		p.choose(w.SMT)
+		p.had = nil
+		p.near = w.SMT == workload.SMTPrefer && len(p.pins) > len(pins)
+	}
+	for _, k := range b.kinds(n, &w, p.want) {
+		if p.want > 0 {
+			p.kind = k
 			p.choose(w.SMT)
-			p.had = nil
-			p.near = w.SMT == workload.SMTPrefer && len(p.pins) > len(pins)
-		}
-		for _, k := range w.kinds(l, n, p.want) {
-			if p.want > 0 {
-				p.kind = k
-				p.choose(w.SMT)
-			}
-		}
-		pins = p.pins
-		for _, cpu := range p.idle {
-			idle.Add(cpu)
 		}
 	}
-	return pins, idle
+	return p.pins, p.idle
 }
 
 // picker takes CPUs of one node.
 type picker struct {
-	l     *Ledger
-	n     *node
+	b     *Books
+	n     *Node
 	taken []uint64 // by core of the node: CPUs taken or held idle
 	pins  []topology.CPUID
 	idle  []topology.CPUID
@@ -72,22 +70,22 @@ func (p *picker) choose(smt workload.SMTPolicy) {
 // two halves left over make two shared cores where joining makes one.
 const joinBelow = 0.2
 
-// joins reports whether a workload of that size joins another tenant's core
+// Joins reports whether a workload with so many vCPUs joins another tenant's core
 // although whole cores are left.
-func (n *node) joins(vcpus int) bool {
-	return vcpus%n.threads != 0 && n.free > n.wholeCPUs && float64(n.wholeCPUs-vcpus) < joinBelow*float64(n.usable)
+func (n *Node) Joins(vcpus int) bool {
+	return vcpus%n.threads != 0 && n.Free > n.WholeCPUs && float64(n.WholeCPUs-vcpus) < joinBelow*float64(n.Usable)
 }
 
-// prefer takes whole cores, cache by cache, and half cores when those run out:
-// first halves beside another tenant, then halves beside the host, for what runs
-// on reserved CPUs (interrupts, the hypervisor's threads) bothers every guest.
+// prefer takes whole cores, cache by cache, and half cores when those run out: first
+// halves next to another tenant, then halves next to the host, because work on reserved
+// CPUs (interrupts, the hypervisor's threads) disturbs every guest.
 func (p *picker) prefer() {
 	if p.near { // it grows
 		p.takeBy(func(c *core, free uint64) bool { return p.mine(c) != 0 })
 	}
 	whole := func(c *core, free uint64) bool { return c.whole() && free == c.all() }
 	half := func(c *core, _ uint64) bool { return !c.whole() && c.threads == len(c.cpus) }
-	if p.n.joins(p.want) {
+	if p.n.Joins(p.want) {
 		odd := p.want % p.n.threads
 		p.want -= odd
 		p.takeBy(whole)
@@ -113,9 +111,9 @@ func (p *picker) takeBy(pass func(c *core, free uint64) bool) {
 		if k < 0 {
 			return
 		}
-		s := p.l.caches[k].cores
+		s := p.b.caches[k].cores
 		for i := s.lo; i < s.hi && p.want > 0; i++ {
-			if free := p.free(i); free != 0 && pass(&p.l.cores[i], free) {
+			if free := p.free(i); free != 0 && pass(&p.b.cores[i], free) {
 				p.take(i, p.want)
 			}
 		}
@@ -130,15 +128,15 @@ func (p *picker) takeWhole(onePerCore bool) {
 	if onePerCore {
 		perCore = 1
 	}
-	if p.n.wholeCPUs > p.spare {
-		largest := p.l.wholeBySize(p.n, p.spare, onePerCore, false) < p.want
+	if p.n.WholeCPUs > p.spare {
+		largest := p.b.wholeBySize(p.n, p.spare, onePerCore, false) < p.want
 		for k := 1; k <= p.n.threads; k++ {
 			threads := k
 			if largest {
 				threads = p.n.threads + 1 - k
 			}
 			for i := p.n.cores.lo; i < p.n.cores.hi && p.want > 0; i++ {
-				c := &p.l.cores[i]
+				c := &p.b.cores[i]
 				if c.whole() && p.free(i) == c.all() && len(c.cpus) == threads && threads <= p.spare {
 					p.takeCore(i, perCore)
 				}
@@ -157,9 +155,9 @@ func (p *picker) takeWhole(onePerCore bool) {
 		if k < 0 {
 			return
 		}
-		s := p.l.caches[k].cores
+		s := p.b.caches[k].cores
 		for i := s.lo; i < s.hi && p.want > 0; i++ {
-			if fits(&p.l.cores[i], p.free(i)) > 0 {
+			if fits(&p.b.cores[i], p.free(i)) > 0 {
 				p.takeCore(i, perCore)
 			}
 		}
@@ -169,7 +167,7 @@ func (p *picker) takeWhole(onePerCore bool) {
 // takeCore pins up to most vCPUs to core i and holds its other CPUs idle.
 func (p *picker) takeCore(i, most int) {
 	p.take(i, min(most, p.want))
-	c := &p.l.cores[i]
+	c := &p.b.cores[i]
 	for m := p.free(i); m != 0; m &= m - 1 {
 		p.idle = append(p.idle, c.cpus[bits.TrailingZeros64(m)])
 		p.spare--
@@ -182,14 +180,14 @@ func (p *picker) takeCore(i, most int) {
 func (p *picker) nextCache(holds func(c *core, free uint64) int) int {
 	best, most := -1, 0
 	own := false
-	pieces := p.l.pieces[:0]
+	pieces := p.b.pieces[:0]
 	for k := p.n.caches.lo; k < p.n.caches.hi; k++ {
 		sum, mine := 0, false
-		for i := p.l.caches[k].cores.lo; i < p.l.caches[k].cores.hi; i++ {
+		for i := p.b.caches[k].cores.lo; i < p.b.caches[k].cores.hi; i++ {
 			if free := p.free(i); free != 0 {
-				sum += holds(&p.l.cores[i], free)
+				sum += holds(&p.b.cores[i], free)
 			}
-			mine = mine || (p.near && p.mine(&p.l.cores[i]) != 0)
+			mine = mine || (p.near && p.mine(&p.b.cores[i]) != 0)
 		}
 		if sum > 0 {
 			pieces = append(pieces, piece{k, sum})
@@ -203,7 +201,7 @@ func (p *picker) nextCache(holds func(c *core, free uint64) int) int {
 			own = mine
 		}
 	}
-	p.l.pieces = pieces
+	p.b.pieces = pieces
 	if best < 0 || most >= p.want || own {
 		return best
 	}
@@ -212,12 +210,12 @@ func (p *picker) nextCache(holds func(c *core, free uint64) int) int {
 
 // mine is the CPUs of a core that were taken already.
 func (p *picker) mine(c *core) uint64 {
-	return p.taken[int(p.l.coreAt[c.cpus[0]])-p.n.cores.lo]
+	return p.taken[int(p.b.coreAt[c.cpus[0]])-p.n.cores.lo]
 }
 
 // free returns the CPUs of core i that no work holds, that this picker may take and has not taken yet.
 func (p *picker) free(i int) uint64 {
-	c := &p.l.cores[i]
+	c := &p.b.cores[i]
 	free := c.free &^ p.taken[i-p.n.cores.lo]
 	switch {
 	case p.kind == fastOnly && c.slow, p.kind == slowOnly && !c.slow:
@@ -235,7 +233,7 @@ func (p *picker) free(i int) uint64 {
 
 // take pins up to most vCPUs to CPUs of core i.
 func (p *picker) take(i, most int) {
-	c := &p.l.cores[i]
+	c := &p.b.cores[i]
 	for m := p.free(i); m != 0 && most > 0; m &= m - 1 {
 		bit := m & -m
 		p.taken[i-p.n.cores.lo] |= bit
