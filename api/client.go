@@ -170,7 +170,7 @@ func (c *Client) History(ctx context.Context, q HistoryQuery) (h History, err er
 	return h, c.do(ctx, "GET", "/v1/history?"+historyValues(&q).Encode(), nil, &h)
 }
 
-// Undo asks to put back what was changed.
+// Undo asks to restore what was changed.
 func (c *Client) Undo(ctx context.Context, which Which) (u UndoResult, err error) {
 	return u, c.do(ctx, "POST", "/v1/undo", which, &u)
 }

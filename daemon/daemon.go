@@ -75,8 +75,8 @@ type Daemon struct {
 	log    logBeside
 	work   context.Context // of effects and scans
 	stop   context.CancelFunc
-	calls  chan struct{} // driver calls under way, but for page moves and what puts back
-	undos  chan struct{} // calls under way that put back
+	calls  chan struct{} // driver calls under way, but for page moves and restores
+	undos  chan struct{} // calls under way that restore
 	asking chan struct{} // one what-if
 	lost   atomic.Int64  // calls that were given up and have not come back
 
@@ -403,7 +403,7 @@ func (d *Daemon) take(a arrival) {
 }
 
 // cameBack takes up that a call has come back after it was given up. What it changed then
-// is put back once more if it was to be.
+// is restored once more if it was to be.
 func (d *Daemon) cameBack(c callKey) {
 	if c.of == step && d.stuck[c] == 0 && d.state.Holds.Has(c.workload) {
 		d.next(control.Input{Request: &control.Request{Undo: &control.Which{ID: c.workload}}})
