@@ -147,7 +147,7 @@ func TestMapIsWhole(t *testing.T) {
 	}
 }
 
-// TestNoPrograms: no program that somebody built is among the files of the project. BPF objects have checksums.
+// TestNoPrograms: no built program is among the files of the project. BPF objects have checksums.
 func TestNoPrograms(t *testing.T) {
 	list, err := exec.Command("git", "ls-files", "-z").Output()
 	if err != nil {

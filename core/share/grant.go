@@ -92,7 +92,8 @@ func (out *Outcome) grant(in *Input, s *State) {
 			g.CPUs = w.CPUs
 		}
 		var nodes topology.NodeSet
-		limited, most, goals := false, 0.0, false
+		limited, most := false, 0.0
+		goals := false // set the use on one of its nodes
 		for k := range in.Nodes {
 			if cpus := in.Nodes[k].Pool.Overlap(g.CPUs); cpus > 0 {
 				nodes.Add(in.Nodes[k].ID)

@@ -146,11 +146,12 @@ func (m *Model) figures() []nodeLine {
 	}
 	all := append(append(measured, nodeLine{name: "GB/s", of: m.traffic}), booked...)
 	if s := m.status.Sharing; s != nil && len(s.Nodes) > 0 {
-		all = append(all, nodeLine{name: "ONLINE", of: m.shared(func(b *api.ShareNode) (float64, float64) { return b.Online, float64(b.Pool) })},
-			nodeLine{name: "BATCH", of: m.shared(func(b *api.ShareNode) (float64, float64) {
-				given, _ := topology.ParseCPUSet(b.Given) // whole cores: a part of one more than it may keep busy
-				return b.Used, float64(given.Len())
-			})})
+		online := func(b *api.ShareNode) (float64, float64) { return b.Online, float64(b.Pool) }
+		batch := func(b *api.ShareNode) (float64, float64) {
+			given, _ := topology.ParseCPUSet(b.Given) // whole cores: a part of one more than it may keep busy
+			return b.Used, float64(given.Len())
+		}
+		all = append(all, nodeLine{name: "ONLINE", of: m.shared(online)}, nodeLine{name: "BATCH", of: m.shared(batch)})
 	}
 	return all
 }

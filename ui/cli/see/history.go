@@ -187,7 +187,7 @@ const leastFolded = 3
 func folded(events []plan.Event) []plan.Event {
 	runs := map[workload.ID][]int{}
 	drop := make([]bool, len(events))
-	last := map[int]string{} // what the newest of a run says beside its own text
+	last := map[int]string{} // added to the text of the newest of a run
 	end := func(id workload.ID) {
 		run := runs[id]
 		delete(runs, id)

@@ -30,7 +30,8 @@ func TestEventsNameTheirWorkloadOnce(t *testing.T) {
 	}
 }
 
-// TestFolded: changes of the CPUs of one workload are one line, the last, where nothing else happened to it between them.
+// TestFolded: changes of the CPUs of one workload are one line, the last, where nothing else happened to it between
+// them.
 func TestFolded(t *testing.T) {
 	at := time.Date(2026, 11, 22, 14, 30, 0, 0, time.Local)
 	event := func(id workload.ID, code words.Code, text string) plan.Event {

@@ -137,7 +137,8 @@ func watchStatus(c *cobra.Command, e *cli.Env, b api.Backend, done func() error,
 		switch text := ""; {
 		case err != nil && asJSON:
 			if text = cli.OneLine(err.Error()); text != told {
-				fmt.Fprintf(e.Stderr, "homenode: %s; it is asked again every %s\n", words.Printable(text), words.Duration(every))
+				again := words.Duration(every)
+				fmt.Fprintf(e.Stderr, "homenode: %s; it is asked again every %s\n", words.Printable(text), again)
 			}
 			told = text
 		case err != nil:
