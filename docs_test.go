@@ -417,6 +417,24 @@ func commands(block string) (out []string) {
 	return out
 }
 
+// byHand is the commands that have the names of other programs.
+var byHand = []string{"numactl", "numad", "numastat", "taskset", "migratepages"}
+
+// bare is a command of homenode in the text, with a flag and without the name of the program: "status --json".
+func bare(said string) []string {
+	first, rest, _ := strings.Cut(said, " ")
+	flagged := strings.Contains(" "+rest, " -")
+	if !flagged || slices.Contains(byHand, first) {
+		return nil
+	}
+	for _, c := range tree.Command().Commands() {
+		if c.Name() == first {
+			return []string{"homenode " + said}
+		}
+	}
+	return nil
+}
+
 var markdown = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Linkify))
 
 func readPage(source []byte) page {
@@ -443,6 +461,7 @@ func readPage(source []byte) page {
 		case *ast.CodeSpan:
 			said := spanText(n, source)
 			p.commands = append(p.commands, commands(said)...)
+			p.commands = append(p.commands, bare(said)...)
 			if strings.HasPrefix(said, "../") {
 				p.links = append(p.links, said)
 			}
