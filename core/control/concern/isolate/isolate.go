@@ -280,7 +280,7 @@ func (t *turn) off(kind plan.SettingKind, path string, now topology.CPUSet) (to 
 		if e.Workload != ID {
 			return to, false // of `homenode host prepare`, which has reserved CPUs for it
 		}
-		was, err := parseAny(kind, path, e.Old)
+		was, err := parseAny(kind, e.Old)
 		if err != nil {
 			return to, false
 		}
@@ -298,7 +298,7 @@ func (t *turn) off(kind plan.SettingKind, path string, now topology.CPUSet) (to 
 }
 
 // parseAny reads a set as its file has it: a mask of the kernel, or a list.
-func parseAny(kind plan.SettingKind, path, text string) (topology.CPUSet, error) {
+func parseAny(kind plan.SettingKind, text string) (topology.CPUSet, error) {
 	if kind == plan.HostFile {
 		return topology.ParseMask(text)
 	}
