@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -264,9 +265,10 @@ func (c *Client) ask(ctx context.Context, method, path string, in any, read func
 		case bounded.Err() == nil:
 			return asking(err)
 		case method == "GET":
-			return fmt.Errorf("the daemon has not answered within %v: it is stuck, or this machine is very busy", within)
+			return fmt.Errorf("the daemon has not answered within %s: it is stuck, or this machine is very busy",
+				words.Duration(within))
 		}
-		return fmt.Errorf("the daemon has not answered within %v; what was asked may still be done", within)
+		return fmt.Errorf("the daemon has not answered within %s; what was asked may still be done", words.Duration(within))
 	}
 	var asked bytes.Buffer
 	if in != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -428,7 +429,7 @@ func (d *Daemon) late() {
 	d.getReady()
 }
 
-var errScanLate = fmt.Errorf("the scan of the host has not ended within %v", scanWithin)
+var errScanLate = fmt.Errorf("the scan of the host has not ended within %s", words.Duration(scanWithin))
 
 // ask gives a request to the loop. Before a home is given it is looked, beside the loop, who
 // of those that hold one has ended, so that no booking outlives its process.

@@ -217,12 +217,12 @@ func (d *Daemon) bounded(ctx context.Context, c *call) arrival {
 		d.lost.Add(-1)
 		d.arrive(arrival{call: c.key, lost: -1})
 	}()
-	err := fmt.Errorf("no answer within %v", limit+grace)
+	err := fmt.Errorf("no answer within %s", words.Duration(limit+grace))
 	switch {
 	case asked.Err() != nil:
 		err = errors.New("it was told to stop and has not")
 	case limit == 0:
-		err = fmt.Errorf("no page moved for %v", moveRests)
+		err = fmt.Errorf("no page moved for %s", words.Duration(moveRests))
 	}
 	return arrival{Input: unanswered(e, err), call: c.key, lost: 1}
 }

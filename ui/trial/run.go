@@ -421,7 +421,7 @@ func (r *Runner) end(user context.Context) error {
 			if err == nil {
 				err = errors.New("it has not done so yet")
 			}
-			return fmt.Errorf("%w; the daemon does so at the latest %v after it is back: %w", ErrNotRestored, r.Lease, err)
+			return fmt.Errorf("%w; the daemon does so at the latest %s after it is back: %w", ErrNotRestored, words.Duration(r.Lease), err)
 		}
 	}
 }
