@@ -167,8 +167,11 @@ func (t *turn) above() {
 	}
 }
 
-// shared desires a setting of the host.
+// shared desires a setting of the host, unless the user has undone these.
 func (t *turn) shared(kind plan.SettingKind, path string, step plan.Step) {
+	if t.Held(ID) {
+		return
+	}
 	step.Workload, step.Optional = ID, true
 	if e := t.Journal.Of(kind, path); e != nil {
 		step.From = e.New
