@@ -3,8 +3,10 @@ package homenode
 import (
 	"go/parser"
 	"go/token"
+	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"regexp"
 	"slices"
@@ -141,6 +143,30 @@ func TestMapIsWhole(t *testing.T) {
 		})
 		if !shown && !strings.HasPrefix(dir, "cmd/") {
 			t.Errorf("%s is in no room of the map", dir)
+		}
+	}
+}
+
+// TestNoPrograms: no built program is among the files of the project. BPF objects have checksums.
+func TestNoPrograms(t *testing.T) {
+	list, err := exec.Command("git", "ls-files", "-z").Output()
+	if err != nil {
+		t.Skip("this is no checkout of git")
+	}
+	for name := range strings.SplitSeq(strings.Trim(string(list), "\x00"), "\x00") {
+		f, err := os.Open(name)
+		if os.IsNotExist(err) { // removed since
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		magic := make([]byte, 4)
+		_, _ = io.ReadFull(f, magic) // a shorter file is none
+		f.Close()
+		object := path.Dir(name) == "host/scx/bpf" && path.Ext(name) == ".o"
+		if string(magic) == "\x7fELF" && !object {
+			t.Errorf("%s is a program", name)
 		}
 	}
 }

@@ -32,6 +32,8 @@ type page struct {
 	yaml    []string
 	// commands is the lines that call homenode, in code.
 	commands []string
+	// paths has paths of the project, in code.
+	paths []string
 }
 
 // TestLinksResolve: every relative link of a document leads to a file or folder of the project,
@@ -75,6 +77,36 @@ func TestMentionedDocumentsExist(t *testing.T) {
 	})
 	if err != nil || seen < 20 {
 		t.Fatalf("%d documents seen: %v", seen, err)
+	}
+}
+
+// Paths of the project, in code: built files and placeholders do not exist, and a symbol may follow a package.
+var (
+	ofProject = regexp.MustCompile(`^(api|bench|cluster|cmd|config|core|daemon|e2e|host|integrations|packaging|scripts|` +
+		`sim|testdata|ui)(/[\w.-]+)+/?$`)
+	built  = regexp.MustCompile(`/out(/|$)|/[A-Z]{2,}`)
+	symbol = regexp.MustCompile(`\.[A-Z]\w*$`)
+)
+
+// TestPathsExist: files and folders in the documents exist.
+func TestPathsExist(t *testing.T) {
+	checked := 0
+	for name, p := range readPages(t) {
+		if name == "CONVENTIONS.md" { // which names files of others
+			continue
+		}
+		for _, said := range p.paths {
+			if built.MatchString(said) {
+				continue
+			}
+			checked++
+			if _, err := os.Stat(symbol.ReplaceAllString(said, "")); err != nil {
+				t.Errorf("%s names %s: no such file", name, said)
+			}
+		}
+	}
+	if checked < 50 {
+		t.Fatalf("only %d paths seen: the walk is broken", checked)
 	}
 }
 
@@ -417,6 +449,24 @@ func commands(block string) (out []string) {
 	return out
 }
 
+// byHand is the commands that have the names of other programs.
+var byHand = []string{"numactl", "numad", "numastat", "taskset", "migratepages"}
+
+// bare is a command of homenode in the text, with a flag and without the name of the program: "status --json".
+func bare(said string) []string {
+	first, rest, _ := strings.Cut(said, " ")
+	flagged := strings.Contains(" "+rest, " -")
+	if !flagged || slices.Contains(byHand, first) {
+		return nil
+	}
+	for _, c := range tree.Command().Commands() {
+		if c.Name() == first {
+			return []string{"homenode " + said}
+		}
+	}
+	return nil
+}
+
 var markdown = goldmark.New(goldmark.WithExtensions(extension.Table, extension.Linkify))
 
 func readPage(source []byte) page {
@@ -443,8 +493,12 @@ func readPage(source []byte) page {
 		case *ast.CodeSpan:
 			said := spanText(n, source)
 			p.commands = append(p.commands, commands(said)...)
+			p.commands = append(p.commands, bare(said)...)
 			if strings.HasPrefix(said, "../") {
 				p.links = append(p.links, said)
+			}
+			if ofProject.MatchString(said) {
+				p.paths = append(p.paths, said)
 			}
 		case *ast.Heading:
 			p.anchors = append(p.anchors, anchor(string(n.Lines().Value(source))))

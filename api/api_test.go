@@ -361,10 +361,10 @@ func TestSilentDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if _, err := c.Move(t.Context(), MoveOrder{}); err == nil || !strings.Contains(err.Error(), "has not answered within 60ms; what was asked may still be done") {
+	if _, err := c.Move(t.Context(), MoveOrder{}); err == nil || !strings.Contains(err.Error(), "has not answered within 60 ms; what was asked may still be done") {
 		t.Errorf("got %v", err)
 	}
-	if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), "has not answered within 50ms: it is stuck") {
+	if _, err := c.Status(t.Context()); err == nil || !strings.Contains(err.Error(), "has not answered within 50 ms: it is stuck") {
 		t.Errorf("got %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -170,7 +171,7 @@ func (c *Client) History(ctx context.Context, q HistoryQuery) (h History, err er
 	return h, c.do(ctx, "GET", "/v1/history?"+historyValues(&q).Encode(), nil, &h)
 }
 
-// Undo asks to put back what was changed.
+// Undo asks to restore what was changed.
 func (c *Client) Undo(ctx context.Context, which Which) (u UndoResult, err error) {
 	return u, c.do(ctx, "POST", "/v1/undo", which, &u)
 }
@@ -264,9 +265,10 @@ func (c *Client) ask(ctx context.Context, method, path string, in any, read func
 		case bounded.Err() == nil:
 			return asking(err)
 		case method == "GET":
-			return fmt.Errorf("the daemon has not answered within %v: it is stuck, or this machine is very busy", within)
+			return fmt.Errorf("the daemon has not answered within %s: it is stuck, or this machine is very busy",
+				words.Duration(within))
 		}
-		return fmt.Errorf("the daemon has not answered within %v; what was asked may still be done", within)
+		return fmt.Errorf("the daemon has not answered within %s; what was asked may still be done", words.Duration(within))
 	}
 	var asked bytes.Buffer
 	if in != nil {

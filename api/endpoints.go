@@ -201,7 +201,7 @@ func orders() []Endpoint {
 			}),
 		post("/v1/move", "Moves a workload to other nodes, or cancels that.", maxRequest, true,
 			func(s *server) poster[MoveOrder, MoveAnswer] { return s.b.Move }),
-		post("/v1/undo", "Puts back what was changed, and leaves it alone from then on.", maxRequest, true,
+		post("/v1/undo", "Restores what was changed, and leaves it alone from then on.", maxRequest, true,
 			func(s *server) poster[Which, UndoResult] { return s.b.Undo }),
 		post("/v1/resume", "Manages again what was undone.", maxRequest, true,
 			func(s *server) poster[Which, Resumed] { return s.b.Resume }),

@@ -266,7 +266,7 @@ type Partition struct {
 type Self struct {
 	Goroutines  int `json:"goroutines"`  // goroutines that run
 	Descriptors int `json:"descriptors"` // open files and sockets
-	Journal     int `json:"journal"`     // settings that undo would put back
+	Journal     int `json:"journal"`     // settings that undo would restore
 	Lost        int `json:"lost"`        // calls into the kernel that were given up and have not come back
 }
 
@@ -435,7 +435,7 @@ type Explanation struct {
 	Mode     string        `json:"mode"`           // mode of the daemon: observe, enforce, or none when no daemon runs
 	Workload Workload      `json:"workload"`       // the workload, as status has it
 	Decision plan.Decision `json:"decision"`       // where it belongs, with reasons
-	Journal  []plan.Entry  `json:"journal"`        // settings that were changed and are not yet put back
+	Journal  []plan.Entry  `json:"journal"`        // settings that were changed and are not yet restored
 	Move     *plan.Move    `json:"move,omitempty"` // its newest page move
 	Events   []plan.Event  `json:"events"`         // its newest events
 
@@ -491,11 +491,11 @@ type History struct {
 type Which struct {
 	ID  workload.ID `json:"id,omitempty"`  // or a name, see workload.Find
 	All bool        `json:"all,omitempty"` // everything, without an ID
-	// DryRun: nothing is changed; Restored is what would be put back.
+	// DryRun: nothing is changed; Restored is what would be restored.
 	DryRun bool `json:"dry_run,omitempty"`
 }
 
-// UndoResult is what was put back: POST /v1/undo.
+// UndoResult is what was restored: POST /v1/undo.
 type UndoResult struct {
 	Schema    string        `json:"schema"`             // homenode-undo/2
 	Workload  workload.ID   `json:"workload,omitempty"` // ID of the workload that is left alone now; absent for all
@@ -503,12 +503,12 @@ type UndoResult struct {
 	Unchanged []plan.Entry  `json:"unchanged"`          // settings that already had their old values
 	Gone      []plan.Entry  `json:"gone"`               // settings of what no longer exists
 	Theirs    []plan.Entry  `json:"theirs"`             // settings that somebody else has changed since: they are not touched
-	Deferred  []UndoFailure `json:"deferred"`           // settings that others still use: they are put back with those
-	Failed    []UndoFailure `json:"failed"`             // settings that could not be put back
+	Deferred  []UndoFailure `json:"deferred"`           // settings that others still use: they are restored with those
+	Failed    []UndoFailure `json:"failed"`             // settings that could not be restored
 	// Policies is workloads of homenode run whose memory policy stays until they end: only a
 	// process itself can change its own.
 	Policies []workload.ID `json:"policies,omitempty"`
-	Unheld   bool          `json:"unheld,omitempty"` // there was no journal: only what homenode run set was put back, and nothing is held
+	Unheld   bool          `json:"unheld,omitempty"` // there was no journal: only what homenode run set was restored, and nothing is held
 }
 
 // Resumed is what is managed again: POST /v1/resume.
@@ -519,11 +519,11 @@ type Resumed struct {
 	Held     []workload.ID `json:"held"`               // IDs of the workloads that were held one by one
 }
 
-// UndoFailure is one setting that could not be put back, or whose heirs could not be
+// UndoFailure is one setting that could not be restored, or whose heirs could not be
 // looked for; it stays in the journal.
 type UndoFailure struct {
 	Entry plan.Entry `json:"entry"` // the entry of the journal
-	Error string     `json:"error"` // why it could not be put back
+	Error string     `json:"error"` // why it could not be restored
 }
 
 // Want asks for a home: POST /v1/place.

@@ -14,6 +14,7 @@ import (
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -75,8 +76,8 @@ type Daemon struct {
 	log    logBeside
 	work   context.Context // of effects and scans
 	stop   context.CancelFunc
-	calls  chan struct{} // driver calls under way, but for page moves and what puts back
-	undos  chan struct{} // calls under way that put back
+	calls  chan struct{} // driver calls under way, but for page moves and restores
+	undos  chan struct{} // calls under way that restore
 	asking chan struct{} // one what-if
 	lost   atomic.Int64  // calls that were given up and have not come back
 
@@ -403,7 +404,7 @@ func (d *Daemon) take(a arrival) {
 }
 
 // cameBack takes up that a call has come back after it was given up. What it changed then
-// is put back once more if it was to be.
+// is restored once more if it was to be.
 func (d *Daemon) cameBack(c callKey) {
 	if c.of == step && d.stuck[c] == 0 && d.state.Holds.Has(c.workload) {
 		d.next(control.Input{Request: &control.Request{Undo: &control.Which{ID: c.workload}}})
@@ -428,7 +429,7 @@ func (d *Daemon) late() {
 	d.getReady()
 }
 
-var errScanLate = fmt.Errorf("the scan of the host has not ended within %v", scanWithin)
+var errScanLate = fmt.Errorf("the scan of the host has not ended within %s", words.Duration(scanWithin))
 
 // ask gives a request to the loop. Before a home is given it is looked, beside the loop, who
 // of those that hold one has ended, so that no booking outlives its process.

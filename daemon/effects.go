@@ -165,7 +165,7 @@ func keyOfCall(e *control.Effect) callKey {
 
 var errStuck = errors.New("an earlier call has not come back")
 
-var errMayChange = fmt.Errorf("%w: a change of it may still take; when that comes back it is put back again", plan.ErrNoAnswer)
+var errMayChange = fmt.Errorf("%w: a change of it may still take; when that comes back it is restored again", plan.ErrNoAnswer)
 
 // bounded is perform, given up when it does not come back.
 func (d *Daemon) bounded(ctx context.Context, c *call) arrival {
@@ -217,12 +217,12 @@ func (d *Daemon) bounded(ctx context.Context, c *call) arrival {
 		d.lost.Add(-1)
 		d.arrive(arrival{call: c.key, lost: -1})
 	}()
-	err := fmt.Errorf("no answer within %v", limit+grace)
+	err := fmt.Errorf("no answer within %s", words.Duration(limit+grace))
 	switch {
 	case asked.Err() != nil:
 		err = errors.New("it was told to stop and has not")
 	case limit == 0:
-		err = fmt.Errorf("no page moved for %v", moveRests)
+		err = fmt.Errorf("no page moved for %s", words.Duration(moveRests))
 	}
 	return arrival{Input: unanswered(e, err), call: c.key, lost: 1}
 }
@@ -258,7 +258,7 @@ func (d *Daemon) await(ctx context.Context, done <-chan control.Input, limit tim
 
 // stopGrace is what a call that was told to stop has beyond grace: a page move to end its
 // batch; one that sets memory nodes to end, for the kernel does not stop moving memory, and
-// what is put back beside it may have to be put back again.
+// what is restored beside it may have to be restored again.
 func stopGrace(e *control.Effect, asked context.Context) time.Duration {
 	switch {
 	case e.Kind != control.EffectApply:
@@ -480,7 +480,7 @@ func (d *Daemon) putBack(ctx context.Context, driver Driver, entries, journal []
 	return errs
 }
 
-// restore puts back what is still ours of entries that one driver owns: what somebody
+// restore has one driver restore its entries, as far as they are still ours: what somebody
 // else has set since is theirs.
 func (d *Daemon) restore(ctx context.Context, entries, journal []plan.Entry) []*control.Failure {
 	out := make([]*control.Failure, len(entries))

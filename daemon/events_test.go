@@ -189,6 +189,7 @@ func TestEventsHaveNoGap(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		s.full.Store(false)
 		change()
+		change()
 		time.Sleep(time.Minute)
 		cancel()
 		followers.Wait()

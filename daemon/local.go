@@ -32,7 +32,7 @@ type Local struct {
 	// Own is the runs whose settings the store has; nil: none.
 	Own     func() []control.Admission
 	first   *Daemon
-	undoing []control.Which // what an undo that was interrupted has to put back
+	undoing []control.Which // what an undo that was interrupted has to restore
 }
 
 // keys is what a look without a daemon takes over from the store.
@@ -62,7 +62,7 @@ func (l *Local) look(ctx context.Context) (*Daemon, error) {
 	return d, nil
 }
 
-// left is how many settings an undo that was interrupted was still to put back.
+// left is how many settings an undo that was interrupted was still to restore.
 func (d *Daemon) left(undoing []control.Which) (n int) {
 	for _, e := range d.View().Journal {
 		if slices.ContainsFunc(undoing, func(w control.Which) bool { return w.All || w.ID == e.Workload }) {
@@ -339,7 +339,7 @@ func (l *Local) asked(ctx context.Context) context.Context {
 }
 
 // with lets a daemon that does not loop work on the store. What an undo that was interrupted
-// has left is put back first, unless it is to be undone now.
+// has left is restored first, unless it is to be undone now.
 func (l *Local) with(ctx context.Context, open func() (Store, error), undoes control.Which, do func(*Daemon) error) error {
 	s, err := open()
 	if err != nil {

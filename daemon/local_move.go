@@ -78,7 +78,7 @@ func (l *Local) moveProcess(ctx context.Context, pid int, order api.MoveOrder) (
 	return a, err
 }
 
-// undivide puts back what the threads of a process, and of what it has started, could use before
+// undivide restores what the threads of a process, and of what it has started, could use before
 // they were divided among nodes: the journal would else take that for what they had of their own.
 func (d *Daemon) undivide(ctx context.Context, pid int) error {
 	done := map[workload.ID]bool{}

@@ -92,7 +92,7 @@ for suite in bookworm trixie; do
 		printf '#!/bin/sh\nexit 1\n' >"$d/usr/bin/homenode"
 		chmod 755 "$d/usr/bin/homenode"
 		if inside "$d" dpkg -r homenode >"$work/log" 2>&1; then fail "$suite: removed although undo failed"; fi
-		grep -q 'could not be put back' "$work/log" || { cat "$work/log"; fail "$suite: no word of why"; }
+		grep -q 'could not be restored' "$work/log" || { cat "$work/log"; fail "$suite: no word of why"; }
 		mv "$d/usr/bin/homenode.kept" "$d/usr/bin/homenode"
 		inside "$d" dpkg -r homenode >"$work/log" 2>&1 || { cat "$work/log"; fail "$suite: remove"; }
 		undone "$suite: deb removed"

@@ -395,7 +395,9 @@ func dryRun(out io.Writer, e *Experiment, h *topology.Host, o *options) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s: %s of %s, about %v: each %v measured, %v to settle\n", e.Name, words.Count(l.plan.Blocks, "block"), words.Count(len(l.plan.Arms), "arm"), l.duration(), l.plan.Period, l.plan.Washout)
+	each := words.Duration(l.plan.Period) + " measured, " + words.Duration(l.plan.Washout) + " to settle"
+	fmt.Fprintf(out, "%s: %s of %s, about %s: each %s\n", e.Name, words.Count(l.plan.Blocks, "block"),
+		words.Count(len(l.plan.Arms), "arm"), words.Duration(l.duration()), each)
 	l.state.Dir, l.self = "DIR", "seeds"
 	for _, a := range l.plan.Arms {
 		all, err := l.instances(string(a), 0)
@@ -495,7 +497,8 @@ func one(ctx context.Context, out io.Writer, e *Experiment, h *topology.Host, o 
 	if err != nil {
 		return err
 	}
-	l.say("%s: %s of %s, about %v", e.Name, words.Count(l.plan.Blocks, "block"), words.Count(len(l.plan.Arms), "arm"), l.duration())
+	l.say("%s: %s of %s, about %s", e.Name, words.Count(l.plan.Blocks, "block"), words.Count(len(l.plan.Arms), "arm"),
+		words.Duration(l.duration()))
 	for _, a := range slices.Sorted(maps.Keys(skipped)) {
 		l.say("%s is left out: %s", a, skipped[a])
 	}

@@ -40,7 +40,7 @@ func execAt(s cli.Start, path string, argv []string) error {
 			o.Mems = s.Nodes
 		}
 		if err := keepScope(runs.Scope{Unit: scope.Name(o.Unit), CPUs: o.CPUs, Mems: o.Mems}); err != nil {
-			return cli.Forbidden(fmt.Errorf("--scope: undo could not put back what it sets: %w", err))
+			return cli.Forbidden(fmt.Errorf("--scope: undo could not restore what it sets: %w", err))
 		}
 		if _, err := scope.Enter(context.Background(), o); err != nil {
 			return cli.Forbidden(err)

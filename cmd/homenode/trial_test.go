@@ -241,7 +241,7 @@ func TestInterruptedTrialWithoutADaemon(t *testing.T) {
 	if code := c.ProcessState.ExitCode(); code != 3 {
 		t.Errorf("exit status %d: %s", code, text)
 	}
-	if !strings.Contains(text, "5s after it is back, and the same command goes on") {
+	if !strings.Contains(text, "5 s after it is back, and the same command goes on") {
 		t.Errorf("%s", text)
 	}
 	if strings.Contains(text, "everything is restored") {

@@ -276,14 +276,14 @@ func (d *decider) option(kind Kind, changes ...shift) option {
 	d.weigh(&o)
 	for i := range o.changes {
 		if o.rejected.None() {
-			o.rejected = d.forbids(&o.changes[i], kind)
+			o.rejected = d.forbids(&o.changes[i])
 		}
 	}
 	return o
 }
 
-// forbids is the rule that forbids a change, or "".
-func (d *decider) forbids(s *shift, kind Kind) words.Reason {
+// forbids returns why a rule forbids a change; none where no rule does.
+func (d *decider) forbids(s *shift) words.Reason {
 	w := s.w
 	if why := d.stays(w); !why.None() {
 		return why

@@ -75,7 +75,7 @@ func TestWhatStays(t *testing.T) {
 		if why := d.stays(w); why.None() == tt.stays {
 			t.Errorf("%s: %v", tt.name, why)
 		}
-		if forbidden := d.forbids(&shift{w: w, to: d.one[1]}, Move); w.placed != nil && tt.stays && forbidden.None() {
+		if forbidden := d.forbids(&shift{w: w, to: d.one[1]}); w.placed != nil && tt.stays && forbidden.None() {
 			t.Errorf("%s: a move is not forbidden", tt.name)
 		}
 	}
@@ -186,7 +186,7 @@ func TestForbids(t *testing.T) {
 		d := b.seen().decider()
 		w := &d.m.workloads[0]
 		tt.edit(d, w)
-		if why := d.forbids(&shift{w: w, to: tt.to}, Move); why.None() == tt.forbid {
+		if why := d.forbids(&shift{w: w, to: tt.to}); why.None() == tt.forbid {
 			t.Errorf("%s: %v", tt.name, why)
 		}
 	}

@@ -34,7 +34,7 @@ func TestNotFrozen(t *testing.T) {
 	f.scan(4)
 	why := f.s.View().Silent[a]
 	if f.get(plan.CgroupMems, string(a)) != "" || !f.leftAlone(a, words.NotFrozen) || f.toldOf(a, words.FrozenInVain) != 1 ||
-		!strings.Contains(why.String(), "its memory nodes were not changed. Homenode retries in 10s; to help, end its process") {
+		!strings.Contains(why.String(), "its memory nodes were not changed. Homenode retries in 10 s; to help, end its process") {
 		t.Errorf("nodes %q, %q, %+v", f.get(plan.CgroupMems, string(a)), why, f.decision(a))
 	}
 	stuck = false

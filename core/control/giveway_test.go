@@ -485,3 +485,24 @@ func TestForeignInterruptThatWasBack(t *testing.T) {
 		t.Errorf("it goes to %q, told %d times, journal %+v", got, f.told(words.SetSince), f.s.Journal.All())
 	}
 }
+
+// TestResumeOfOne: what failed of other work is tried again in its time.
+func TestResumeOfOne(t *testing.T) {
+	for all, want := range map[bool]int{false: 1, true: 0} {
+		s := New(Settings{}, Saved{Holds: Holds{IDs: map[workload.ID]bool{"/a": true}}})
+		for _, id := range []workload.ID{"/a", "/b"} {
+			s.Retries[stepKey{Workload: id, Kind: plan.SetCPUs}] = retry{Failures: 3, Text: "no answer"}
+		}
+		which := Which{ID: "/a", All: all}
+		if all {
+			which.ID = ""
+		}
+		s, out := Next(s, Input{Request: &Request{ID: 1, Resume: &which}})
+		if len(out.Replies) != 1 || out.Replies[0].Resumed == nil {
+			t.Fatalf("all %t: %+v", all, out.Replies)
+		}
+		if len(s.Retries) != want || (want > 0 && s.Retries[stepKey{Workload: "/b", Kind: plan.SetCPUs}].Failures != 3) {
+			t.Errorf("all %t: %+v", all, s.Retries)
+		}
+	}
+}

@@ -49,7 +49,7 @@ func (s *State) request(r *Request) {
 }
 
 // mustSee reports whether a request is about what the first scan, which is under way, is to
-// see. What the journal or a hold knows can be put back without.
+// see. What the journal or a hold knows can be restored without.
 func (s *State) mustSee(r *Request) bool {
 	if s.Seen > 0 || s.Scans == 0 {
 		return false

@@ -106,7 +106,7 @@ func (s *State) resume(id uint64, which Which, of workload.Lineage) {
 	if s.by != nil {
 		s.order(which.ID, words.ResumeOrdered, which.Name())
 	}
-	s.Retries = map[stepKey]retry{}
+	maps.DeleteFunc(s.Retries, func(key stepKey, _ retry) bool { return which.Has(key.Workload) })
 	s.GiveBackOf(which)
 	s.DropSteps(which)
 	s.saveHolds()

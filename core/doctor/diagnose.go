@@ -67,16 +67,19 @@ func conclude(d *measure.Diagnosis) {
 		d.Severity = d.Verdicts[0].Severity
 		d.Confidence = d.Verdicts[0].Confidence
 	}
-	// A name for what the machine is beats a note beside it.
-	if d.Severity == measure.Info {
-		for _, v := range d.Verdicts {
-			if v.State == Healthy || v.State == UMA {
-				d.State = v.State
-				d.Severity = measure.Healthy
-				d.Confidence = v.Confidence
-			}
-		}
+	if d.Severity != measure.Info {
+		return
 	}
+	// A name for what the machine is comes before notes beside it.
+	i := slices.IndexFunc(d.Verdicts, func(v measure.Verdict) bool { return v.State == Healthy || v.State == UMA })
+	if i < 0 {
+		return
+	}
+	v := d.Verdicts[i]
+	d.Verdicts = slices.Insert(slices.Delete(d.Verdicts, i, i+1), 0, v)
+	d.State = v.State
+	d.Severity = measure.Healthy
+	d.Confidence = v.Confidence
 }
 
 // ExitStatus is doctor's: 0 healthy, 1 warning or defect, 3 could not decide.

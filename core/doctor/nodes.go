@@ -153,30 +153,37 @@ func (f *facts) bareNodes() []measure.Verdict {
 		switch {
 		case n.Mem != nil && *n.Mem == 0 && !n.CPUs.Empty():
 			out = append(out, f.memoryless(i))
-		case f.named(i): // below, all of one type together
+		case f.unpriced(i): // below, all of one type together
 		case n.CPUs.Empty() && (n.Mem == nil || *n.Mem > 0):
 			out = append(out, f.tier(i))
 		}
 	}
-	return append(out, f.namedTiers()...)
+	return append(out, f.unpricedTiers()...)
 }
 
-// namedTiers has one verdict for each type of memory without CPUs that a driver or the firmware names and nothing
-// measured: a machine with six GPUs has one.
-func (f *facts) namedTiers() []measure.Verdict {
+// unpricedTiers has one verdict for each type of memory without CPUs whose cost nothing says: a machine with six
+// GPUs has one.
+func (f *facts) unpricedTiers() []measure.Verdict {
 	var out []measure.Verdict
-	for _, of := range topology.MemoryTypes {
+	for _, of := range append(slices.Clone(topology.MemoryTypes), "") {
 		nodes := topology.NodeSet{}
 		var evidence []measure.Evidence
 		for i, n := range f.d.Nodes {
-			if !f.named(i) || n.Type != string(of) {
+			if !f.unpriced(i) || n.Type != string(of) {
 				continue
 			}
 			nodes.Add(topology.NodeID(n.ID))
-			says := fmt.Sprintf("node%d: %s", n.ID, strings.Join(n.TypeBy, "; "))
-			evidence = append(evidence, seen(says, "sysfs, /proc"))
+			says, source := fmt.Sprintf("node%d: %s", n.ID, strings.Join(n.TypeBy, "; ")), "sysfs, /proc"
+			if of == "" {
+				says, source = fmt.Sprintf("node%d has no CPUs", n.ID), "node*/cpulist"
+			}
+			evidence = append(evidence, seen(says, source))
 		}
 		if nodes.Empty() {
+			continue
+		}
+		if of == "" {
+			out = append(out, untyped(nodes, evidence))
 			continue
 		}
 		says := fmt.Sprintf("nodes %s have no CPUs: they are %s", nodes, memoryOf(of))
@@ -194,6 +201,19 @@ func (f *facts) namedTiers() []measure.Verdict {
 	return out
 }
 
+// untyped is the verdict on memory without CPUs that nothing names and nothing measured.
+func untyped(nodes topology.NodeSet, evidence []measure.Evidence) measure.Verdict {
+	have := fmt.Sprintf("nodes %s have", nodes)
+	if nodes.Len() == 1 {
+		have = fmt.Sprintf("node%s has", nodes)
+	}
+	return measure.Verdict{
+		State: CPUlessNode, Severity: measure.Info, Confidence: 0.5, Evidence: evidence,
+		Says:        have + " no CPUs, and memory of unknown type: no driver and no firmware table names it.",
+		WouldChange: "a measurement of its latency",
+	}
+}
+
 // seen is evidence that the kernel shows, without a number.
 func seen(says, source string) measure.Evidence {
 	return measure.Evidence{Rule: "E7", Says: says, Value: measure.Unknown, Threshold: measure.Unknown, Source: source}
@@ -204,10 +224,10 @@ func memoryOf(t topology.MemoryType) string {
 	return strings.TrimSuffix(t.Words(), " memory") + " memory"
 }
 
-// named reports whether a driver or the firmware names the type of a node's memory, and nothing says what it costs.
-func (f *facts) named(i int) bool {
+// unpriced reports whether a node has memory and no CPUs, and nothing says what the memory costs.
+func (f *facts) unpriced(i int) bool {
 	n := &f.d.Nodes[i]
-	return n.CPUs.Empty() && n.Type != "" && (n.Mem == nil || *n.Mem > 0) && f.cost(i).source == ""
+	return n.CPUs.Empty() && (n.Mem == nil || *n.Mem > 0) && f.cost(i).source == ""
 }
 
 func (f *facts) memoryless(i int) measure.Verdict {
@@ -322,7 +342,7 @@ func tierName(c cost) (name, why string, confidence float64) {
 	}
 	switch {
 	case lat != lat:
-		return "its type is not known yet", "", 0.5
+		return "nothing says what type it is", "", 0.5
 	case bw == bw && bw >= 1.5 && lat < 1.5:
 		return "fast memory such as HBM", why, 0.8
 	case lat < 1.3:

@@ -222,7 +222,7 @@ func (s *Guest) cellSteps(home *Home) (steps []plan.Step, now bool) {
 	return steps, now
 }
 
-// Reverse is what puts back what steps did to a guest as it runs, the last first.
+// Reverse is what restores what steps did to a guest as it runs, the last first.
 // Definitions are written last, all or nothing.
 func Reverse(steps []plan.Step) []plan.Step {
 	var out []plan.Step

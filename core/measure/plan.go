@@ -358,7 +358,7 @@ func (p *Plan) add(h *topology.Host, part Part) error {
 		step.Seconds = float64(runs) * 7 * streamWindow
 		step.Says = fmt.Sprintf("bandwidth: %d × %s, mixes %s", len(p.NodeCPUs), words.Count(mems, "node"), strings.Join(p.Mixes, " "))
 	case PartLoaded:
-		if err := p.loadedPairs(h); err != nil {
+		if err := p.loadedPairs(); err != nil {
 			return err
 		}
 		step.Cells = len(p.Load) * p.Points()
@@ -430,7 +430,7 @@ func (p *Plan) pairCPUs(h *topology.Host) []topology.CPUID {
 	return out
 }
 
-func (p *Plan) loadedPairs(h *topology.Host) error {
+func (p *Plan) loadedPairs() error {
 	chosen := func(from, to int) bool {
 		return (p.Request.LoadedFrom < 0 || p.Request.LoadedFrom == from) &&
 			(p.Request.LoadedTo < 0 || p.Request.LoadedTo == to)

@@ -131,7 +131,7 @@ func (s *Host) split(h *topology.Host, f *guest.Flavor, page *topology.KiB, set 
 			switch {
 			case c.HugePage != *page:
 				return "Nova has one page size for all cells of a guest"
-			case !slices.ContainsFunc(h.Nodes, func(n topology.Node) bool { return s.holds(h, &n, &on, own, c.Memory) }):
+			case !slices.ContainsFunc(h.Nodes, func(n topology.Node) bool { return s.holds(&n, &on, own, c.Memory) }):
 				return fmt.Sprintf("%s and %s of its cell %d do not fit on a node", words.Count(own, "dedicated CPU"), words.Size(c.Memory), i)
 			}
 		}
@@ -162,7 +162,7 @@ func (s *Host) nodes(h *topology.Host, f *guest.Flavor) (count int, why string) 
 		}
 		hold := 0
 		for i := range h.Nodes {
-			if s.holds(h, &h.Nodes[i], f, f.VCPUs/count, f.Memory/topology.KiB(count)) {
+			if s.holds(&h.Nodes[i], f, f.VCPUs/count, f.Memory/topology.KiB(count)) {
 				hold++
 			}
 		}
@@ -174,7 +174,7 @@ func (s *Host) nodes(h *topology.Host, f *guest.Flavor) (count int, why string) 
 }
 
 // holds reports whether a node that is empty has so many CPUs and so much memory.
-func (s *Host) holds(h *topology.Host, n *topology.Node, f *guest.Flavor, vcpus int, memory topology.KiB) bool {
+func (s *Host) holds(n *topology.Node, f *guest.Flavor, vcpus int, memory topology.KiB) bool {
 	own := n.CPUs.Intersect(s.Dedicated)
 	cpus := own.Len()
 	if f.Emulator == guest.Isolate {

@@ -128,7 +128,7 @@ const (
 	SetQueues     StepKind = "set-queues"      // number of queue pairs of a network device
 	SetPolicy     StepKind = "set-policy"      // scheduling policy of all threads in a cgroup and below
 	SetScheduler  StepKind = "set-scheduler"   // the kernel's scheduler for batch work, by version
-	StopUnit      StepKind = "stop-unit"       // asks systemd to stop a unit; not journalled, for it is not put back
+	StopUnit      StepKind = "stop-unit"       // asks systemd to stop a unit; not journalled, for it is not restored
 	SetCache      StepKind = "set-cache"       // what the group of resctrl for batch work may have of caches and bandwidth
 	SetCacheTasks StepKind = "set-cache-tasks" // puts all threads in a cgroup and below into that group
 	ReclaimMemory StepKind = "reclaim-memory"  // bytes of a cgroup that the kernel reclaims; not journalled

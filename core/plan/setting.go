@@ -132,7 +132,7 @@ func (k SettingKind) IsController() bool {
 
 // Setting is one thing of the host whose value a step changes, with its value.
 // What it means and how it is written is the driver's business; to everyone
-// else it is text that was read and can be put back.
+// else it is text that was read and can be restored.
 type Setting struct {
 	Kind  SettingKind `json:"kind"`
 	Path  string      `json:"path"`
@@ -240,7 +240,7 @@ type EntryState string
 const (
 	Intended EntryState = "intended"
 	Applied  EntryState = "applied"
-	Failed   EntryState = "failed" // the change did not take; the old value still stands or was put back
+	Failed   EntryState = "failed" // the change did not take; the old value still stands or was restored
 	Restored EntryState = "restored"
 	Gone     EntryState = "gone" // the thing no longer exists: nothing to restore
 )
@@ -359,7 +359,7 @@ const (
 	EventPlan     EventKind = "plan"     // what was decided
 	EventStep     EventKind = "step"     // what was changed, or failed to
 	EventMove     EventKind = "move"     // page moves
-	EventUndo     EventKind = "undo"     // what was put back
+	EventUndo     EventKind = "undo"     // what was restored
 	EventWorkload EventKind = "workload" // went
 	EventOrder    EventKind = "order"    // what a person asked for: undo, resume, move, a change of the host
 	EventHost     EventKind = "host"     // CPU offline, node full, file unreadable

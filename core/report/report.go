@@ -146,7 +146,7 @@ type Changed struct {
 	Setting  string `json:"setting"`   // kind of setting, such as set-cpus
 	Count    int    `json:"count"`     // how often homenode set it by itself
 	Ordered  int    `json:"ordered"`   // how often because somebody asked
-	PutBack  int    `json:"put_back"`  // how often it was put back
+	PutBack  int    `json:"put_back"`  // how often it was restored
 	ByOthers int    `json:"by_others"` // how often somebody else has set what homenode had set
 }
 

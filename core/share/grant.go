@@ -93,9 +93,11 @@ func (out *Outcome) grant(in *Input, s *State) {
 		}
 		var nodes topology.NodeSet
 		limited, most := false, 0.0
+		goals := false // set the use on one of its nodes
 		for k := range in.Nodes {
 			if cpus := in.Nodes[k].Pool.Overlap(g.CPUs); cpus > 0 {
 				nodes.Add(in.Nodes[k].ID)
+				goals = goals || in.Nodes[k].Target > 0
 				part := float64(cpus)
 				if level := s.Nodes[k].Level; level > 0 {
 					limited, part = limited || !s.Nodes[k].Loose, min(part, level)
@@ -103,7 +105,10 @@ func (out *Outcome) grant(in *Input, s *State) {
 				most += part
 			}
 		}
-		g.Why = words.Because(words.ShareSet, g.CPUs, nodes)
+		g.Why = words.Because(words.ShareSet, g.CPUs, nodes, in.Target)
+		if goals {
+			g.Why = words.Because(words.ShareSetGoals, g.CPUs, nodes)
+		}
 		if limited && w.Limits {
 			if g.Max = w.limit(most); g.Max > 0 {
 				g.Why = words.Because(words.ShareSetMax, g.CPUs, nodes, g.Max)

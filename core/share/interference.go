@@ -156,9 +156,7 @@ func (s Interference) Look(at time.Time, all []Watch, maxWait float64) Interfere
 			v.sample(w, took, whole, maxWait)
 			now.Victims = append(now.Victims, v)
 		}
-		if k := now.suspect(&s, w, took, whole); k != nil {
-			now.Suspects = append(now.Suspects, *k)
-		}
+		now.Suspects = append(now.Suspects, s.suspect(w, took, whole))
 	}
 	now.bound()
 	for i := range now.Victims {
@@ -275,20 +273,19 @@ func median(all []float64) float64 {
 	return (sorted[k-1] + sorted[k]) / 2
 }
 
-// suspect is what is known of one after a look; nil for one that cannot hurt anybody who
-// matters more.
-func (s *Interference) suspect(was *Interference, w *Watch, took time.Duration, whole bool) *Suspect {
-	k, ok := slices.BinarySearchFunc(was.Suspects, w.ID, func(x Suspect, id workload.ID) int { return cmp.Compare(x.ID, id) })
+// suspect returns what is known of one after another scan.
+func (s *Interference) suspect(w *Watch, took time.Duration, whole bool) Suspect {
+	k, ok := slices.BinarySearchFunc(s.Suspects, w.ID, func(x Suspect, id workload.ID) int { return cmp.Compare(x.ID, id) })
 	out := Suspect{ID: w.ID, As: w.As, CPUTime: -1}
-	if ok && was.Suspects[k].As == w.As {
-		out = was.Suspects[k]
+	if ok && s.Suspects[k].As == w.As {
+		out = s.Suspects[k]
 	}
 	use := used(out.CPUTime, w.CPUTime, took, whole)
 	out.Importance = w.Importance
 	out.Batch = w.Batch
 	out.CPUTime = w.CPUTime
 	out.Use = push(out.Use, use, correlated)
-	return &out
+	return out
 }
 
 // bound keeps those that use most.

@@ -390,9 +390,7 @@ func (x *hwlocReader) host() (*Host, error) {
 	if err := x.setNodes(h); err != nil {
 		return nil, err
 	}
-	if err := x.setCores(h); err != nil {
-		return nil, err
-	}
+	x.setCores(h)
 	x.setLLCs(h)
 	x.setDevices(h)
 	if err := x.setDistances(h); err != nil {
@@ -446,7 +444,7 @@ func (x *hwlocReader) setNodes(h *Host) error {
 	return nil
 }
 
-func (x *hwlocReader) setCores(h *Host) error {
+func (x *hwlocReader) setCores(h *Host) {
 	seen := CPUSet{}
 	add := func(cpus CPUSet) {
 		if cpus = cpus.Intersect(h.Online).Minus(seen); !cpus.Empty() {
@@ -473,7 +471,6 @@ func (x *hwlocReader) setCores(h *Host) error {
 	}
 	h.Packages = packagesOf(h.Cores)
 	setNodePackages(h)
-	return nil
 }
 
 // setLLCs takes for each CPU its highest unified cache, else its highest data cache.

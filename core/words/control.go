@@ -49,7 +49,7 @@ var (
 // Events.
 var (
 	MachineRestarted    = says("machine-restarted", "the machine was restarted: {n journalled change} ended with the last boot")
-	DaemonStarted       = says("daemon-started", "homenode {} started in {} mode, period {for}")
+	DaemonStarted       = says("daemon-started", "homenode {} started in {} mode, with a scan every {for}")
 	DaemonStopped       = says("daemon-stopped", "homenode stopped")
 	AllHeld             = says("all-held", "the user undid everything: homenode changes nothing until `homenode resume --all`")
 	NotWritten          = says("not-written", "the state folder cannot be written, so nothing is changed until it can: {}")

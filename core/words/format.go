@@ -22,7 +22,7 @@ import (
 //	{gbs}             bandwidth of memory in MiB/s, as GB/s
 //	{nodes} {cpus}    set with its noun: node 0, CPUs 0-3
 //	{caches}          likewise: cache 3, caches 2-3
-//	{for}             duration in ns, rounded
+//	{for}             duration in ns: 90 s, 5 min
 //	{seconds}         duration in ns, in seconds
 //	{q}               quoted text
 //	{list} {and}      list with commas, and with "and" before the last
@@ -105,7 +105,7 @@ func show(kind string, a any) string {
 	case "caches":
 		return set("cache", a)
 	case "for":
-		return rounded(time.Duration(number(a))).String()
+		return Duration(time.Duration(number(a)))
 	case "seconds":
 		return fmt.Sprintf("%.1f s", number(a)/float64(time.Second))
 	case "q":

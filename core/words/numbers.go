@@ -112,10 +112,25 @@ func withCaches(home string, caches any) string {
 	return home + ", " + Caches(list)
 }
 
-// rounded is a duration without digits that nobody needs.
-func rounded(d time.Duration) time.Duration {
-	if d < time.Second {
-		return d.Round(time.Millisecond)
+// Duration formats a duration in sentences: "300 ms", "90 s", "5 min", "12 min 6 s", "2 h 10 min".
+func Duration(d time.Duration) string {
+	if d < 0 {
+		return "-" + Duration(-d)
 	}
-	return d.Round(time.Second)
+	if ms := d.Round(time.Millisecond); ms > 0 && ms < time.Second {
+		return fmt.Sprintf("%d ms", ms.Milliseconds())
+	}
+	d = d.Round(time.Second)
+	minutes, seconds := int(d.Minutes()), int(d.Seconds())%60
+	switch {
+	case d < 2*time.Minute && d != time.Minute:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < 2*time.Hour && seconds > 0:
+		return fmt.Sprintf("%d min %d s", minutes, seconds)
+	case d < 2*time.Hour && d != time.Hour:
+		return fmt.Sprintf("%d min", minutes)
+	case minutes%60 > 0:
+		return fmt.Sprintf("%d h %d min", minutes/60, minutes%60)
+	}
+	return fmt.Sprintf("%d h", minutes/60)
 }

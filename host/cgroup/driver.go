@@ -359,7 +359,7 @@ func (d *Driver) value(cgroup string, kind plan.SettingKind) (string, error) {
 	return v, nil
 }
 
-// set writes a set and checks that it holds; otherwise it puts back what stood.
+// set writes a set and checks that it holds; otherwise it restores what stood.
 func (d *Driver) set(ctx context.Context, cgroup string, kind plan.SettingKind, want string) error {
 	if p, err := d.files.read(cgroup, partitionFile); err == nil && p != "member" {
 		return fmt.Errorf("cgroup %s: it is a cpuset partition (%s), whose set is not changed", cgroup, p)
@@ -385,7 +385,7 @@ func (d *Driver) set(ctx context.Context, cgroup string, kind plan.SettingKind, 
 // takenBack is the error of a write, with that of putting the value back.
 func (d *Driver) takenBack(ctx context.Context, cgroup string, kind plan.SettingKind, before string, err error) error {
 	if back := d.putBack(ctx, cgroup, kind, before); back != nil {
-		err = errors.Join(err, fmt.Errorf("put back: %w", back))
+		err = errors.Join(err, fmt.Errorf("restore: %w", back))
 	}
 	return err
 }
@@ -508,7 +508,7 @@ func (d *Driver) turnOff(on []plan.Setting, c *control) error {
 	var errs []error
 	for _, s := range slices.Backward(on) {
 		if err := d.restoreControllers(s.Path, s.Value, c); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, fmt.Errorf("put back: %w", err))
+			errs = append(errs, fmt.Errorf("restore: %w", err))
 		}
 	}
 	return errors.Join(errs...)

@@ -25,7 +25,7 @@ func (e *MountError) Error() string {
 }
 
 // MismatchError says that a set was accepted and is not what holds. What was set
-// before has been put back.
+// before has been restored.
 type MismatchError struct {
 	Cgroup string
 	File   string // cpuset.cpus or cpuset.mems
@@ -39,7 +39,7 @@ func (e *MismatchError) Error() string {
 }
 
 // StrayError says that threads may still run elsewhere although the CPU set
-// holds. What was set before has been put back.
+// holds. What was set before has been restored.
 type StrayError struct {
 	Cgroup  string
 	Threads map[int]topology.CPUSet // by thread ID

@@ -163,7 +163,7 @@ func TestEverySystemCallFails(t *testing.T) {
 				t.Errorf("%s: no error, and %q", s.Kind, now)
 			case err != nil && now != old && len(have) == 0:
 				t.Errorf("%s: %q has no record: %v", s.Kind, now, err)
-			case err != nil && now != old && !strings.Contains(err.Error(), "put back"):
+			case err != nil && now != old && !strings.Contains(err.Error(), "restore: "):
 				t.Errorf("%s: %q is left and not told: %v", s.Kind, now, err)
 			}
 			if len(have) == 0 {

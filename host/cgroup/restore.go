@@ -33,7 +33,7 @@ func (d *Driver) restore(ctx context.Context, entry plan.Entry) error {
 		return err
 	}
 	if err := d.Present(entry); err != nil {
-		// A kernel without the controller has nothing left to put back, but only
+		// A kernel without the controller has nothing left to restore, but only
 		// a person can know why it is gone: leave the entry.
 		return err
 	}

@@ -51,7 +51,7 @@ func controlOf(kind plan.SettingKind) *control {
 const idleWeight = "idle"
 
 // valueChanges reads what a set-cgroup step would change. Where cpu.idle is turned on the
-// kernel forgets cpu.weight: it is remembered first, to be put back last.
+// kernel forgets cpu.weight: it is remembered first, to be restored last.
 func (d *Driver) valueChanges(step plan.Step) ([]plan.Change, error) {
 	kind, err := wantedValue(&step)
 	if err != nil {
@@ -278,7 +278,7 @@ func (d *Driver) writeValue(cgroup string, kind plan.SettingKind, value string) 
 	return d.refused(cgroup, string(kind), value, err)
 }
 
-// putBackValue writes the old value of a file. A weight is put back once cpu.idle is: the
+// putBackValue writes the old value of a file. A weight is restored once cpu.idle is: the
 // kernel takes none before.
 func (d *Driver) putBackValue(cgroup string, kind plan.SettingKind, old string) error {
 	now, err := d.valueNow(cgroup, kind)

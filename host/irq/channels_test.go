@@ -96,7 +96,7 @@ func TestQueueCountNthCallFails(t *testing.T) {
 				}
 				break
 			}
-			if err == nil && c.now != 4 || err != nil && c.now != 2 && !kernfile.Gone(err) && !strings.Contains(err.Error(), "put back") {
+			if err == nil && c.now != 4 || err != nil && c.now != 2 && !kernfile.Gone(err) && !strings.Contains(err.Error(), "restore: ") {
 				t.Errorf("call %d, %v: %d queues, %v", n, errno, c.now, err)
 			}
 			if errors.Is(err, plan.ErrFixed) {

@@ -226,7 +226,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) e
 		return err
 	}
 	if back := errors.Join(d.write(s, before), d.setAgain(had)); back != nil {
-		return errors.Join(err, fmt.Errorf("put back: %w", back))
+		return errors.Join(err, fmt.Errorf("restore: %w", back))
 	}
 	return err
 }

@@ -266,7 +266,7 @@ func nthCallFails(t *testing.T, root string, s plan.Step, n int, errno error, ev
 		t.Fatalf("%s: call %d failed with %v and Apply did not", s.Target.Device, n, errno)
 	case cmp.Equal(before, tree(t, root)):
 	case kernfile.Gone(err): // the journal keeps its entry, and prune finds out
-	case !strings.Contains(err.Error(), "put back"):
+	case !strings.Contains(err.Error(), "restore: "):
 		t.Errorf("%s, call %d, %v: changed and not told: %v", s.Target.Device, n, errno, err)
 	}
 	for name, text := range before {

@@ -231,7 +231,7 @@ func (w *Watch) answers(name string) error {
 }
 
 // Restore puts Old of the entries back, in their order, and reads back that it stands:
-// an error, or nil, for each. Entries of one definition are put back at once. What
+// an error, or nil, for each. Entries of one definition are restored at once. What
 // somebody else has bound since stands.
 func (w *Watch) Restore(ctx context.Context, entries []plan.Entry) []error {
 	errs := make([]error, len(entries))

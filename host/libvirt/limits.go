@@ -301,7 +301,7 @@ func (w *Watch) changesLimits(ctx context.Context, name, text string) ([]plan.Ch
 	return out, nil
 }
 
-// applyLimits limits all devices, or none: what was set before one fails is put back.
+// applyLimits limits all devices, or none: what was set before one fails is restored.
 func (w *Watch) applyLimits(ctx context.Context, name, text string) error {
 	l, err := w.limited(ctx, name)
 	if err != nil {
@@ -319,7 +319,7 @@ func (w *Watch) applyLimits(ctx context.Context, name, text string) error {
 		defer cancel()
 		for k := i; k >= 0; k-- {
 			if e := l.set(ctx, all[k].device, all[k].was, all[k].flags); e != nil && !isGone(e) {
-				err = errors.Join(err, fmt.Errorf("and it could not be put back: %w", e))
+				err = errors.Join(err, fmt.Errorf("and it could not be restored: %w", e))
 			}
 		}
 		return err

@@ -298,7 +298,7 @@ type setting struct {
 	path string
 }
 
-// entries is the journal's of cgroups: what homenode has set, and can put back.
+// entries is the journal's of cgroups: what homenode has set, and can restore.
 func (p *Plugin) entries() map[setting]plan.Entry {
 	return entriesOf(p.now().Journal)
 }

@@ -259,3 +259,35 @@ func TestAsleepReported(t *testing.T) {
 		t.Errorf("once it had run: status read %d times, numa_maps %d times", n, maps)
 	}
 }
+
+// A process that sleeps keeps its children as it loses its parent.
+func TestAsleepKeepsChildren(t *testing.T) {
+	r, _ := newClocked(t, 3)
+	r.procs[1001].ppid, r.procs[1002].ppid = 1000, 1001
+	r.procs[1001].rss = 1 << 20
+	r.look()
+	r.after(2 * time.Second)
+	delete(r.procs, 1000)
+	r.procs[1001].ppid = 1
+	if s := r.after(2 * time.Second); len(find(t, s, "pid:1001").Processes) != 2 {
+		t.Errorf("%v", s.Observations)
+	}
+}
+
+// A process that sleeps may have for its parent, as last read, a PID that one of its descendants has by now.
+func TestAsleepParentReplaced(t *testing.T) {
+	r, c := newClocked(t, 3)
+	r.procs[1001].ppid, r.procs[1002].ppid = 1000, 1001
+	r.procs[1001].rss = 1 << 20
+	if s := r.look(); len(find(t, s, "pid:1001").Processes) != 2 {
+		t.Fatal("no tree")
+	}
+	r.after(2 * time.Second)
+	r.procs[1001].ppid = 1 // 1000 has ended
+	r.proc(1000, 1002, "descendant", "/", 1<<10).start = 77777
+	c.clocks[1000] = time.Microsecond
+	c.clocks[1002] += time.Microsecond
+	if s := r.after(2 * time.Second); len(find(t, s, "pid:1001").Processes) != 3 {
+		t.Errorf("%v", s.Observations)
+	}
+}

@@ -96,7 +96,7 @@ func (o *Observer) findLeaves() error {
 		o.found = append(o.found, l)
 		return nil
 	}
-	if _, err := o.walk("/", o.top, nil); err != nil {
+	if err := o.walk("/", o.top, nil); err != nil {
 		o.topKnown = false // mounted elsewhere, perhaps, by the next look
 		return fmt.Errorf("list cgroups: %w", err)
 	}
@@ -176,10 +176,10 @@ func (o *Observer) leafAt(cgroup, dir string, inode uint64) *leaf {
 }
 
 // walk adds the leaves at and below the cgroup. into is the leaf that what lies
-// here belongs to, nil when there is none above. It reports whether the cgroup is there.
-func (o *Observer) walk(cgroup, dir string, into *leaf) (bool, error) {
+// here belongs to, nil when there is none above.
+func (o *Observer) walk(cgroup, dir string, into *leaf) error {
 	if cgroup == "/init.scope" { // systemd's own; of that name elsewhere may be anybody's
-		return true, nil
+		return nil
 	}
 	subdirs, inode, subdirsErr := o.files.Subdirs(dir, nil)
 	b, err := o.files.ReadOpen(dir, files.CgroupProcs, o.buf)
@@ -187,11 +187,11 @@ func (o *Observer) walk(cgroup, dir string, into *leaf) (bool, error) {
 	switch {
 	case err == nil:
 	case files.Gone(err) && !isTop:
-		return false, nil
+		return nil
 	case errors.Is(err, syscall.EOPNOTSUPP): // threaded: listed at its domain root
 		b = nil
 	case isTop:
-		return false, err
+		return err
 	default:
 		o.problems.add("cgroup.procs", "cgroups left out", err)
 		b = nil
@@ -217,11 +217,11 @@ func (o *Observer) walk(cgroup, dir string, into *leaf) (bool, error) {
 			}
 			below = beyond
 		}
-		if _, err := o.walk(at, dir+"/"+name, below); err != nil {
-			return true, err
+		if err := o.walk(at, dir+"/"+name, below); err != nil {
+			return err
 		}
 	}
-	return true, nil
+	return nil
 }
 
 // longestPath is of a cgroup that is a workload, as long as the kernel tells it

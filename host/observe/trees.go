@@ -112,13 +112,15 @@ func (o *Observer) calledOf(l *leaf) string {
 
 // link makes trees of the processes of a leaf and returns their roots.
 func (o *Observer) link(l *leaf) []*process {
+	for _, p := range l.procs {
+		asleep := p.hadParent && !p.readAt.Equal(o.now)
+		if asleep && o.parentIn(l, p) == nil {
+			o.readProcess(p.pid, p.clock) // who has it now
+		}
+	}
 	var roots []*process
 	for _, p := range slices.Backward(l.procs) {
 		parent := o.parentIn(l, p)
-		if parent == nil && p.hadParent && !p.readAt.Equal(o.now) {
-			o.readProcess(p.pid, p.clock) // who has it now
-			parent = o.parentIn(l, p)
-		}
 		p.hadParent = parent != nil
 		if parent == nil {
 			roots = append(roots, p)
@@ -130,10 +132,16 @@ func (o *Observer) link(l *leaf) []*process {
 	return roots
 }
 
-// parentIn is the parent of a process if that is in the same leaf, else nil.
+// parentIn is the parent of a process if that is in the same leaf, else nil. What began after a process that was not
+// read in this look has the PID of its parent, which has ended: with a descendant of its own it would make a ring that
+// is in no tree.
 func (o *Observer) parentIn(l *leaf, p *process) *process {
 	parent := o.procs[p.ppid]
 	if parent == nil || parent == p || parent.leaf != l || parent.look != o.look {
+		return nil
+	}
+	another := parent.start > p.start && !p.readAt.Equal(o.now)
+	if another {
 		return nil
 	}
 	return parent

@@ -262,9 +262,9 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) e
 	if err == nil || kernfile.Gone(err) || errors.Is(err, plan.ErrFixed) {
 		return err
 	}
-	// What was interrupted is put back all the same.
+	// What was interrupted is restored all the same.
 	if back := d.write(context.WithoutCancel(ctx), s, before); back != nil {
-		return errors.Join(err, fmt.Errorf("put back: %w", back))
+		return errors.Join(err, fmt.Errorf("restore: %w", back))
 	}
 	return err
 }

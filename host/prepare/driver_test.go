@@ -199,7 +199,7 @@ func nthCallFails(t *testing.T, i int, s plan.Step, n int, errno error, ever boo
 	if err == nil && (ever || s.Kind != plan.SetUnit) { // systemd's file is read again until it follows
 		t.Fatalf("step %d: call %d failed with %v and Apply did not", i, n, errno)
 	}
-	if err != nil && !cmp.Equal(before, m.files) && !strings.Contains(err.Error(), "put back") {
+	if err != nil && !cmp.Equal(before, m.files) && !strings.Contains(err.Error(), "restore: ") {
 		t.Errorf("step %d, call %d, %v: changed and not told: %v", i, n, errno, err)
 	}
 	return true

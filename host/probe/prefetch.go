@@ -228,7 +228,7 @@ func (p *prefetchers) restore() error {
 	return os.Remove(p.saved)
 }
 
-// restoreLeft puts back what a run that was killed left changed. What a run that is
+// restoreLeft restores what a run that was killed left changed. What a run that is
 // alive has changed is that run's.
 func (m *Machine) restoreLeft() error {
 	if m.Restore == "" {

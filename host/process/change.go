@@ -163,7 +163,7 @@ func (c *change) putBack() error {
 			continue
 		}
 		if err != nil { // whose the thread is now is not known
-			errs = append(errs, fmt.Errorf("put back: %w", err))
+			errs = append(errs, fmt.Errorf("restore: %w", err))
 			continue
 		}
 		if gave, known := c.gave[s.tid]; known {
@@ -172,7 +172,7 @@ func (c *change) putBack() error {
 			}
 		}
 		if err := c.kernel.SetAffinity(s.tid, c.old[s.tid]); err != nil && !isGone(err) {
-			errs = append(errs, fmt.Errorf("put back: %w", err))
+			errs = append(errs, fmt.Errorf("restore: %w", err))
 		}
 	}
 	return errors.Join(errs...)

@@ -249,7 +249,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 
 // Pin gives each thread of a process the CPUs that the value of an Affinity setting says, and
 // reads back that it has them; threads that it does not name have those of the first. What
-// fails is put back.
+// fails is restored.
 func (d *Driver) Pin(ctx context.Context, p workload.Process, value string) error {
 	want, err := parseAffinity(value)
 	if err != nil {

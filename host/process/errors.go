@@ -75,7 +75,7 @@ type RestError struct {
 }
 
 func (e *RestError) Error() string {
-	return fmt.Sprintf("rested for %v, which is long enough to hold up others: %s", e.Rested, e.Why)
+	return fmt.Sprintf("rested for %s, which is long enough to hold up others: %s", words.Duration(e.Rested), e.Why)
 }
 
 // NodeFullError says that a home node had no room.

@@ -53,7 +53,7 @@ func TestEverySystemCallFails(t *testing.T) {
 			t.Errorf("no error, and CPUs %s", has)
 		case err != nil && !has.Equal(cpus) && len(have) == 0:
 			t.Errorf("CPUs %s without a record: %v", has, err)
-		case err != nil && !has.Equal(cpus) && !strings.Contains(err.Error(), "put back") && !isGone(err):
+		case err != nil && !has.Equal(cpus) && !strings.Contains(err.Error(), "restore: ") && !isGone(err):
 			t.Errorf("CPUs %s are left and not told: %v", has, err)
 		}
 		if len(have) == 0 {

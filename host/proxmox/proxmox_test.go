@@ -352,7 +352,7 @@ func TestStrangeQEMUs(t *testing.T) {
 		want  string
 	}{
 		"busy":                     {func(net.Conn) { time.Sleep(2 * askWithin) }, "busy with another client"},
-		"hangs after its greeting": {func(c net.Conn) { fmt.Fprintln(c, hello); time.Sleep(2 * askWithin) }, "qmp_capabilities: no answer within 500ms"},
+		"hangs after its greeting": {func(c net.Conn) { fmt.Fprintln(c, hello); time.Sleep(2 * askWithin) }, "qmp_capabilities: no answer within 500 ms"},
 		"hangs up":                 {func(net.Conn) {}, "greeting: it ended in the middle"},
 		"rubbish":                  {func(c net.Conn) { fmt.Fprintln(c, "SSH-2.0-OpenSSH\x1b[31m") }, "greeting: invalid character"},
 		"no QMP":                   {func(c net.Conn) { fmt.Fprintln(c, `{"hello": 1}`) }, "greeting: not QMP"},

@@ -172,7 +172,7 @@ func isTimeout(err error) bool {
 func readable(err error) error {
 	switch {
 	case isTimeout(err):
-		return fmt.Errorf("no answer within %v", askWithin)
+		return fmt.Errorf("no answer within %s", words.Duration(askWithin))
 	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return errors.New("it ended in the middle, or was too long")
 	}

@@ -1,6 +1,6 @@
 // Package runs keeps what `homenode run` has started and still lives: one small file for
 // each command, in a folder of the user who started it. A run that finds no daemon looks here
-// for what earlier ones took, undo for what to put back, and a daemon that starts later for
+// for what earlier ones took, undo for what to restore, and a daemon that starts later for
 // what is there.
 //
 // What a file says counts only while the very process that it names lives (PID, start time

@@ -415,7 +415,7 @@ func (d *Driver) take(ctx context.Context, target plan.Target) error {
 }
 
 // swap loads and verifies a version, takes off the one that runs and puts it on. When it cannot
-// be put on, the one before is put back.
+// be put on, the one before is restored.
 func (d *Driver) swap(ctx context.Context, version string) error {
 	d.supported()
 	if d.now() == version {

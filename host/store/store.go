@@ -30,7 +30,7 @@ const (
 	// keepEvents bounds the newest events of all kinds. Steps and orders are kept beside
 	// them, each within a bound of its own, so that nothing else can push them out.
 	//
-	// Steps are what was changed, moved, put back or failed to: about four lines for each
+	// Steps are what was changed, moved, restored or failed to: about four lines for each
 	// workload that is given a home. 40,000 are 10,000 homes: three months at 110 a day.
 	// Orders are what people asked for: three months at 110 a day. At some 300 bytes each
 	// all of it is 18 MB, and 20 MB when it is about to be trimmed (see shareholder).
@@ -75,7 +75,7 @@ type CorruptError struct {
 }
 
 func (e *CorruptError) Error() string {
-	return fmt.Sprintf("%s is damaged (%s): keep a copy, then put back a backup of it, or move it away to start anew; "+
+	return fmt.Sprintf("%s is damaged (%s): keep a copy, then restore a backup of it, or move it away to start anew; "+
 		"starting anew forgets the settings from before homenode, which undo then cannot restore", e.Path, e.Why)
 }
 
@@ -157,7 +157,7 @@ func OpenReadOnly(dir string) (*Store, error) {
 
 // OpenForUndo is Open of a store that is there; where it cannot be written, as on a full
 // disk or one that the kernel has made read-only after an error, it is OpenReadOnly:
-// what the journal says can be put back all the same, and Commit, which returns
+// what the journal says can be restored all the same, and Commit, which returns
 // ErrReadOnly, says that this is not written down.
 func OpenForUndo(dir string) (*Store, error) {
 	if _, err := os.Lstat(filepath.Join(dir, fileName)); err != nil {

@@ -13,7 +13,7 @@ if [ -d /run/systemd/system ]; then systemctl stop homenode.service || true; fi
 # Where the journal is homenode reads from its own configuration: state_dir may be any text.
 said=$(homenode undo --all) || {
 	[ -z "$said" ] || echo "$said"
-	echo "homenode is not removed: some settings could not be put back (see above). Mend what is in the way" >&2
+	echo "homenode is not removed: some settings could not be restored (see above). Mend what is in the way" >&2
 	echo "and remove it again. To give up on these settings delete the state folder first (/var/lib/homenode," >&2
 	echo "or what state_dir in /etc/homenode.yaml names)." >&2
 	exit 1

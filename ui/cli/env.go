@@ -72,7 +72,7 @@ type Env struct {
 	// those that no daemon has in its ledger or, without one, all. nil does nothing.
 	UndoRuns func(ctx context.Context, which api.Which, daemon bool) (api.UndoResult, error)
 	// UndoScopes takes from scopes of systemd what living commands of `homenode run --scope`
-	// restricted them to, before all else is put back; nil does nothing.
+	// restricted them to, before all else is restored; nil does nothing.
 	UndoScopes func(ctx context.Context, which api.Which) (api.UndoResult, error)
 	// Self is this process; `homenode run` keeps its identity over exec.
 	Self func() (workload.Process, error)

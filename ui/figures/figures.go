@@ -114,7 +114,7 @@ const (
 // Nodes is what is known of a NUMA node.
 var Nodes = []Figure[api.Node]{
 	{Metric: "homenode_node_cpus", Help: "Online CPUs of a NUMA node", Of: cpus},
-	{Column: "BUSY", Line: "CPU %", Metric: "homenode_node_busy_cpus", Unit: CPUs,
+	{Column: "BUSY", Line: "CPU", Metric: "homenode_node_busy_cpus", Unit: CPUs,
 		Help: "CPUs of a NUMA node that were busy in the last period, such as 3.5",
 		Of:   func(n *api.Node) *float64 { return n.CPUUse }, Most: cpus,
 		Poor: func(n *api.Node) bool {
@@ -136,7 +136,7 @@ var Nodes = []Figure[api.Node]{
 	{Page: "of page cache and slab can be reclaimed", Metric: "homenode_node_memory_reclaimable_bytes", Unit: KiB,
 		Help: "Page cache and slab of a NUMA node that the kernel can reclaim",
 		Of:   func(n *api.Node) *float64 { return float(n.ReclaimableKiB) }},
-	{Line: "MEM %", Unit: KiB, Of: used, Most: memory},
+	{Line: "MEM", Unit: KiB, Of: used, Most: memory},
 	{Column: "BOOKED", Metric: "homenode_node_memory_booked_bytes", Unit: KiB, Booked: true,
 		Help: "Memory that homes have booked on a NUMA node",
 		Of:   func(n *api.Node) *float64 { return some(float64(n.BookedKiB)) }},

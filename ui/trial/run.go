@@ -10,6 +10,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/trial"
+	"github.com/homenode/homenode/core/words"
 )
 
 // Runner runs one trial.
@@ -333,7 +334,7 @@ func (r *Runner) ask(ctx context.Context) (api.Trial, error) {
 		away := time.Since(r.away)
 		r.mu.Unlock()
 		if away > r.Patience {
-			return state, fmt.Errorf("the daemon has been away for %v: %w", away.Round(time.Second), err)
+			return state, fmt.Errorf("the daemon has been away for %s: %w", words.Duration(away), err)
 		}
 		if err := pause(ctx, time.Second); err != nil {
 			return state, err
@@ -420,7 +421,7 @@ func (r *Runner) end(user context.Context) error {
 			if err == nil {
 				err = errors.New("it has not done so yet")
 			}
-			return fmt.Errorf("%w; the daemon does so at the latest %v after it is back: %w", ErrNotRestored, r.Lease, err)
+			return fmt.Errorf("%w; the daemon does so at the latest %s after it is back: %w", ErrNotRestored, words.Duration(r.Lease), err)
 		}
 	}
 }

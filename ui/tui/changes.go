@@ -126,7 +126,7 @@ func offerMove(order api.MoveOrder) Ask {
 	}
 }
 
-// offerUndo asks what an undo would put back.
+// offerUndo asks what an undo would restore.
 func offerUndo(which api.Which, name string) Ask {
 	return func(ctx context.Context, b api.Backend) any {
 		dry := which

@@ -33,8 +33,9 @@ var unknown = figure{share: -1, short: "-", long: "-"}
 
 // nodeLine is a figure of every node, side by side.
 type nodeLine struct {
-	name string
-	of   func(n *api.Node) figure
+	name  string
+	of    func(n *api.Node) figure
+	share bool // short is in percent
 }
 
 // part is a figure that is a part of another.
@@ -107,7 +108,11 @@ func (m *Model) nodes() []string {
 	}
 	lines := []string{m.paint(bold, strings.TrimRight(first, " "))}
 	for _, r := range rows {
-		line := m.paint(dim, left(r.name, nodeLabel))
+		name := r.name
+		if r.share && cell < wordyCell {
+			name += " %"
+		}
+		line := m.paint(dim, left(name, nodeLabel))
 		for i := range shown {
 			x := r.of(&shown[i])
 			text := x.short
@@ -134,18 +139,19 @@ func (m *Model) figures() []nodeLine {
 		switch {
 		case f.Line == "" || f.Most == nil:
 		case f.Booked && !low:
-			booked = append(booked, nodeLine{f.Line, part(f)})
+			booked = append(booked, nodeLine{name: f.Line, of: part(f)})
 		case !f.Booked:
-			measured = append(measured, nodeLine{f.Line, part(f)})
+			measured = append(measured, nodeLine{name: f.Line, of: part(f), share: true})
 		}
 	}
-	all := append(append(measured, nodeLine{"GB/s", m.traffic}), booked...)
+	all := append(append(measured, nodeLine{name: "GB/s", of: m.traffic}), booked...)
 	if s := m.status.Sharing; s != nil && len(s.Nodes) > 0 {
-		all = append(all, nodeLine{"ONLINE", m.shared(func(b *api.ShareNode) (float64, float64) { return b.Online, float64(b.Pool) })},
-			nodeLine{"BATCH", m.shared(func(b *api.ShareNode) (float64, float64) {
-				given, _ := topology.ParseCPUSet(b.Given) // whole cores: a part of one more than it may keep busy
-				return b.Used, float64(given.Len())
-			})})
+		online := func(b *api.ShareNode) (float64, float64) { return b.Online, float64(b.Pool) }
+		batch := func(b *api.ShareNode) (float64, float64) {
+			given, _ := topology.ParseCPUSet(b.Given) // whole cores: a part of one more than it may keep busy
+			return b.Used, float64(given.Len())
+		}
+		all = append(all, nodeLine{name: "ONLINE", of: m.shared(online)}, nodeLine{name: "BATCH", of: m.shared(batch)})
 	}
 	return all
 }

@@ -131,8 +131,8 @@ func (m *Model) helpPage() []string {
 	for _, k := range [][2]string{
 		{"▁▃▅█", "local share of online work, 15 minutes at most; the bottom is 0 %, the top 100 %"},
 		{"since start", "that share when the daemon started and now, page moves that ended; batch work does not count in it"},
-		{"CPU %", "how busy the CPUs of a node are"},
-		{"MEM %", "how much of its memory is used, without what the kernel can give back"},
+		{"CPU", "CPUs of a node that are busy, of all; CPU % where columns are narrow"},
+		{"MEM", "memory of it in use, without what the kernel can reclaim, of all; or MEM %"},
 		{"GB/s", "traffic of its memory; the bar is the share of what was measured (`homenode probe`), else of the busiest node"},
 		{"vCPUs", "what is booked on its CPUs; above 100 % they are shared"},
 		{"ONLINE", "CPUs that online work keeps busy, of those that no dedicated work holds; while sharing is on"},

@@ -26,7 +26,7 @@ func Rename(r *work.Result) {
 }
 
 // sameNow reports whether two Outputs are the same but for what version 0.2 has renamed and for the
-// wording of reasons. recorded has none of the names of before where it is of this version.
+// sentences of reasons. recorded has none of the names of before where it is of this version.
 func sameNow(recorded, followed []byte) bool {
 	if !bytes.Contains(bytes.ToLower(recorded), []byte(journal.PolicyBefore)) {
 		return false
@@ -60,8 +60,9 @@ func renamedIn(key string, value any) any {
 			v[i] = renamedIn(key, v[i])
 		}
 	case map[string]any:
-		if _, coded := v["code"]; coded {
+		if _, coded := v["code"]; coded { // a sentence may have other values by now
 			delete(v, "text")
+			delete(v, "args")
 		}
 		if was, ok := v[journal.PolicyBefore]; ok { // of a share.Suspect
 			delete(v, journal.PolicyBefore)

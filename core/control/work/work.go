@@ -27,7 +27,7 @@ const (
 	InUse     Code = "in use"     // by others; it goes back with them
 	Foreign   Code = "foreign"    // somebody else has set it since
 	Lacking   Code = "lacking"    // this kernel has no such file of a cgroup
-	Unchanged Code = "unchanged"  // it stands as it was, and nothing had to be put back
+	Unchanged Code = "unchanged"  // it stands as it was, and nothing had to be restored
 	NoAnswer  Code = "no answer"  // the call did not come back
 	NotFrozen Code = "not frozen" // a process did not stop for it, and may hold a lock for as long as it likes
 	Cancelled Code = "cancelled"

@@ -22,7 +22,7 @@ const (
 	fullPart, roomyPart = 0.9, 0.75
 	// mostToBegin is how many threads work may have that is to be divided: what is divided stays so
 	// up to workload.MostPerThread, so that a pool of threads that grows and shrinks by a quarter
-	// is not divided and put back each time.
+	// is not divided and restored each time.
 	mostToBegin = workload.MostPerThread * 3 / 4
 )
 

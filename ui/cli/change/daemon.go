@@ -105,5 +105,5 @@ func printWatching(e *cli.Env, socket string, period time.Duration) {
 	if socket != "" {
 		status += " --socket " + words.Printable(socket)
 	}
-	fmt.Fprintf(e.Stderr, "\nwatching every %v; Ctrl-C ends; `%s` in another terminal shows it again\n", period, status)
+	fmt.Fprintf(e.Stderr, "\nwatching every %s; Ctrl-C ends; `%s` in another terminal shows it again\n", words.Duration(period), status)
 }

@@ -22,7 +22,7 @@ func TestShareStatusOfGoals(t *testing.T) {
 	}
 	g := &s.Goals[0]
 	g.Limits, g.State, g.Slack = false, "stale", nil
-	g.Why = "Its metric is stale: the newest value is 40s old."
+	g.Why = "Its metric is stale: the newest value is 40 s old."
 	out.Reset()
 	writeSharing(&out, view.Paint{}, s)
 	for _, want := range []string{"up to 74 % by share.target, because no goal can be used", "stale: Its metric is stale"} {

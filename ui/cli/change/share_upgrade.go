@@ -97,7 +97,8 @@ back, or --dry-run says that it cannot be, 3 no daemon runs, no scheduler is loa
 func percentOf(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
 func tellSwap(w io.Writer, up *api.Upgraded) {
-	fmt.Fprintf(w, "version %s runs, after %s; for %.1f ms none ran. It is watched for %v\n", up.To, up.From, up.Trial.GapMS, up.Trial.Until.Sub(up.Trial.Began).Round(time.Second))
+	fmt.Fprintf(w, "version %s runs, after %s; for %.1f ms none ran. It is watched for %s\n", up.To, up.From,
+		up.Trial.GapMS, words.Duration(up.Trial.Until.Sub(up.Trial.Began)))
 }
 
 // trialEnd waits until a probation is over.

@@ -57,7 +57,7 @@ and without a running daemon.
 	return c
 }
 
-// Undone has one thing or all put back and says what became of it; a name in which becomes
+// Undone has one thing or all restored and says what became of it; a name in which becomes
 // the ID.
 func Undone(c *cobra.Command, e *cli.Env, b api.Backend, which *api.Which, asJSON bool) (unheld bool, err error) {
 	done := cli.Waiting(e, "waiting until everything is restored; page moves under way end first")

@@ -294,13 +294,13 @@ func keep(e *cli.Env, prober cli.Prober, d *measure.Document) {
 	}
 }
 
-// Schemas of what `probe diff --json` and `probe --dry-run --json` print.
+// Schemas of what `probe diff --json` and `probe all --dry-run --json` print.
 const (
 	diffSchema = "homenode-measure-diff/1"
 	planSchema = "homenode-measure-plan/1"
 )
 
-// measurePlan is what a measurement would do: `probe --dry-run --json`.
+// measurePlan is what a measurement would do: `probe all --dry-run --json`.
 type measurePlan struct {
 	Schema string `json:"schema"`
 	measure.Plan

@@ -218,7 +218,7 @@ func printNear(w io.Writer, p view.Paint, wl api.Workload) {
 	}
 }
 
-// printJournal is what was changed and can be put back.
+// printJournal is what was changed and can be restored.
 func printJournal(w io.Writer, p view.Paint, x api.Explanation) {
 	var changed []string
 	for _, j := range x.Journal {
@@ -230,7 +230,7 @@ func printJournal(w io.Writer, p view.Paint, x api.Explanation) {
 func printPast(w io.Writer, p view.Paint, x api.Explanation) {
 	if len(x.Events) > 0 {
 		fmt.Fprintf(w, "\n%s\n", p.Dim("history"))
-		printEvents(w, p, x.Events, false)
+		printEvents(w, p, folded(x.Events), false)
 	}
 }
 

@@ -114,7 +114,7 @@ func each[T any](ctx context.Context, a *asking, hosts []address, ask func(conte
 // why is an error of asking a host, in a line.
 func (a *asking) why(ctx context.Context, err error) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Sprintf("no answer within %v", a.within)
+		return fmt.Sprintf("no answer within %s", words.Duration(a.within))
 	}
 	return words.Printable(cli.OneLine(err.Error()))
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/cli"
 	"github.com/homenode/homenode/ui/view"
@@ -28,7 +30,9 @@ func HistoryCommand(e *cli.Env) *cobra.Command {
 		Short: "Show what homenode placed, changed and failed to change, and who asked for it",
 		Long: `Prints the newest events, of all workloads or of one. --since and --until take a
 time ago (30m, 12h, 2d), a time of today (10:30), a date (2026-11-22) or both
-(2026-11-22T10:30).
+(2026-11-22T10:30). When the CPUs of a workload changed several times, such as
+those of batch work, and nothing else happened to it between, the last change
+has the number of all; --json and --follow show each.
 
 ` + cli.NamesText,
 		Example: "  homenode history -n 20\n  homenode history redis.service --since 1h\n  homenode history --kind move,undo --since 2026-11-22T10:00 --until 12:00\n" +
@@ -88,7 +92,11 @@ time ago (30m, 12h, 2d), a time of today (10:30), a date (2026-11-22) or both
 				}
 				fmt.Fprintln(e.Stdout, text)
 			}
-			for _, ev := range h.Events {
+			events := h.Events
+			if !follow {
+				events = folded(events)
+			}
+			for _, ev := range events {
 				show(ev)
 			}
 			if follow {
@@ -169,6 +177,53 @@ func followEvents(c *cobra.Command, e *cli.Env, b api.Backend, q api.HistoryQuer
 		}
 		return nil
 	})
+}
+
+// leastFolded is how many changes of the CPUs of a workload, one after the other, become one line.
+const leastFolded = 3
+
+// folded returns events in which changes of the CPUs of a workload are one where nothing else happened to it between
+// them: batch work gets other CPUs many times an hour.
+func folded(events []plan.Event) []plan.Event {
+	runs := map[workload.ID][]int{}
+	drop := make([]bool, len(events))
+	last := map[int]string{} // added to the text of the newest of a run
+	end := func(id workload.ID) {
+		run := runs[id]
+		delete(runs, id)
+		if len(run) < leastFolded {
+			return
+		}
+		for _, i := range run[:len(run)-1] {
+			drop[i] = true
+		}
+		since := events[run[0]].Time.Local().Format(time.TimeOnly)
+		last[run[len(run)-1]] = fmt.Sprintf(" (%d changes since %s)", len(run), since)
+	}
+	for i := range events {
+		ev := &events[i]
+		if !setsCPUs(ev) {
+			end(ev.Workload)
+			continue
+		}
+		runs[ev.Workload] = append(runs[ev.Workload], i)
+	}
+	for id := range maps.Clone(runs) {
+		end(id)
+	}
+	var out []plan.Event
+	for i, ev := range events {
+		if !drop[i] {
+			ev.Text += last[i]
+			out = append(out, ev)
+		}
+	}
+	return out
+}
+
+// setsCPUs reports whether an event is a change of the CPUs of a workload that was made.
+func setsCPUs(ev *plan.Event) bool {
+	return ev.Code == words.StepTook && strings.HasPrefix(ev.Text, string(plan.SetCPUs)+":")
 }
 
 func printEvents(w io.Writer, p view.Paint, events []plan.Event, withWorkload bool) {

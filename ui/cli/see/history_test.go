@@ -1,6 +1,7 @@
 package see
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/words"
+	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/view"
 )
 
@@ -24,6 +27,36 @@ func TestEventsNameTheirWorkloadOnce(t *testing.T) {
 		if !strings.HasSuffix(b.String(), "  "+want+"\n") {
 			t.Errorf("%q; want %q", b.String(), want)
 		}
+	}
+}
+
+// TestFolded: changes of the CPUs of one workload are one line, the last, where nothing else happened to it between
+// them.
+func TestFolded(t *testing.T) {
+	at := time.Date(2026, 11, 22, 14, 30, 0, 0, time.Local)
+	event := func(id workload.ID, code words.Code, text string) plan.Event {
+		at = at.Add(time.Second)
+		return plan.Event{Time: at, Kind: plan.EventStep, Workload: id, Code: code, Text: text}
+	}
+	cpus := func(id workload.ID, text string) plan.Event { return event(id, words.StepTook, "set-cpus: "+text) }
+	all := []plan.Event{
+		cpus("/b", "1"), cpus("/c", "2"), cpus("/b", "3"), cpus("/b", "4"), cpus("/c", "5"),
+		event("/b", words.StepTook, "set-mems: 6"), cpus("/b", "7"), cpus("/b", "8"),
+		event("/b", words.StepFailed, "set-cpus: 9"), cpus("/d", "10"), cpus("/d", "11"), cpus("/d", "12"),
+	}
+	var got []string
+	for _, ev := range folded(all) {
+		got = append(got, string(ev.Workload)+" "+ev.Text)
+	}
+	want := []string{
+		"/c set-cpus: 2", "/b set-cpus: 4 (3 changes since 14:30:01)", "/c set-cpus: 5", "/b set-mems: 6",
+		"/b set-cpus: 7", "/b set-cpus: 8", "/b set-cpus: 9", "/d set-cpus: 12 (3 changes since 14:30:10)",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+	if all[3].Text != "set-cpus: 4" || folded(nil) != nil {
+		t.Error("the events were changed")
 	}
 }
 

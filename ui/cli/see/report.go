@@ -120,7 +120,7 @@ func reportOf(e *cli.Env, c *cobra.Command, from, to time.Time, name string, top
 	default:
 		defer func() { err = errors.Join(err, log.Close()) }()
 		defer cli.Waiting(e, "reading the recording")()
-		if err := readRecords(ctx, log, to, collect); err != nil {
+		if err := readRecords(ctx, log, collect); err != nil {
 			return r, err
 		}
 	}
@@ -172,8 +172,8 @@ func pastEvents(e *cli.Env, ctx context.Context, c *cobra.Command, q api.History
 	return nil
 }
 
-// readRecords gives a log to a report, to the end of the period.
-func readRecords(ctx context.Context, log cli.Records, to time.Time, collect *report.Collector) error {
+// readRecords gives a log to a report, which takes what is in its period.
+func readRecords(ctx context.Context, log cli.Records, collect *report.Collector) error {
 	for {
 		if err := ctx.Err(); err != nil {
 			return cli.Forbiddenf("interrupted")

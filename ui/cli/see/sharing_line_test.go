@@ -19,7 +19,7 @@ func TestSharingLineWhereNothingTells(t *testing.T) {
 
 // What `homenode status` says of the scheduler for batch work.
 func TestSharingLineOfScheduler(t *testing.T) {
-	const why = "It is not loaded again for 9m50s: sysrq: disabled by sysrq-S"
+	const why = "It is not loaded again for 9 min 50 s: sysrq: disabled by sysrq-S"
 	for name, x := range map[string]struct {
 		scheduler *api.ShareScheduler
 		want      string

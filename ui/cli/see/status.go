@@ -137,11 +137,13 @@ func watchStatus(c *cobra.Command, e *cli.Env, b api.Backend, done func() error,
 		switch text := ""; {
 		case err != nil && asJSON:
 			if text = cli.OneLine(err.Error()); text != told {
-				fmt.Fprintf(e.Stderr, "homenode: %s; it is asked again every %v\n", words.Printable(text), every)
+				again := words.Duration(every)
+				fmt.Fprintf(e.Stderr, "homenode: %s; it is asked again every %s\n", words.Printable(text), again)
 			}
 			told = text
 		case err != nil:
-			text = fmt.Sprintf("! %s; it is asked again every %v\n", words.Printable(cli.OneLine(err.Error())), every)
+			text = fmt.Sprintf("! %s; it is asked again every %s\n", words.Printable(cli.OneLine(err.Error())),
+				words.Duration(every))
 			if text != told {
 				screen.Show(screen.Over(last, text))
 			}

@@ -35,7 +35,7 @@ type completer = func(c *cobra.Command, args []string, begun string) ([]string, 
 // complete gives every command of the tree the values of its arguments and flags. Files are
 // offered where a file belongs, and nowhere else.
 func complete(e *cli.Env, root *cobra.Command) {
-	values := flagValues(e)
+	values := flagValues()
 	var each func(c *cobra.Command)
 	each = func(c *cobra.Command) {
 		if c.Parent() == root && (c.Name() == "completion" || strings.HasPrefix(c.Name(), "__")) {
@@ -101,7 +101,7 @@ func complete(e *cli.Env, root *cobra.Command) {
 }
 
 // flagValues is the values of flags, by "--flag" or "command --flag".
-func flagValues(e *cli.Env) map[string]completer {
+func flagValues() map[string]completer {
 	class := fixed("dedicated\tCPUs and memory of its own", "shared\tthe shared CPUs of its home", "batch\twhat the others leave idle")
 	kinds := make([]string, len(plan.EventKinds))
 	for i, k := range plan.EventKinds {

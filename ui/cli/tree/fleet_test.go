@@ -95,7 +95,7 @@ func TestManyHosts(t *testing.T) {
 		t.Errorf("%d at once, %d hosts, %d answered", most, len(d.Hosts), d.Answered)
 	}
 	for i, h := range d.Hosts {
-		if h.Host != args[i] || strings.HasSuffix(h.Host, "7") != (h.Error == "no answer within 2s") && h.Error == "" {
+		if h.Host != args[i] || strings.HasSuffix(h.Host, "7") != (h.Error == "no answer within 2 s") && h.Error == "" {
 			t.Errorf("row %d: %+v", i, h)
 		}
 	}

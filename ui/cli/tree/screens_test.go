@@ -177,7 +177,7 @@ func (s *screen) UpgradeScheduler(_ context.Context, o api.UpgradeOrder) (api.Up
 }
 func (s *screen) Share(_ context.Context, o api.ShareOrder) (api.Sharing, error) {
 	out := api.Sharing{Schema: "homenode-share/1", On: o.On, Mode: "enforce", Target: 0.65, Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{
-		{ID: "/system.slice/encode.service", CPUs: "4-7", Why: words.Because(words.ShareSet, topology.CPUs(4, 5, 6, 7), topology.Nodes(0)).String()},
+		{ID: "/system.slice/encode.service", CPUs: "4-7", Why: words.Because(words.ShareSet, topology.CPUs(4, 5, 6, 7), topology.Nodes(0), 0.65).String()},
 		{ID: "/system.slice/thumbnails.service", CPUs: "4-7", Frozen: &moment0, For: "/system.slice/postgresql@14-main.service",
 			Why: words.Because(words.ShareFreeze, "/system.slice/postgresql@14-main.service").String()},
 		{ID: "/system.slice/train.service", CPUs: "7", Cut: &moment0, For: "/system.slice/nginx.service",

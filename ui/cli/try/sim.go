@@ -304,7 +304,7 @@ func printSim(w io.Writer, p view.Paint, r *sim.Result) {
 	fmt.Fprintf(w, "%s: %s, seed %d\n", r.Trace, words.Count(r.Events, "event"), r.Seed)
 	fmt.Fprintf(w, "%s, %s, %s, %s", words.Count(r.Host.Nodes, "node"), words.Count(r.Host.CPUs, "CPU"), cli.KiB(r.Host.MemoryKiB), from)
 	if len(r.Policies) > 0 {
-		fmt.Fprintf(w, "; %v simulated", (time.Duration(r.Policies[0].Seconds) * time.Second).String())
+		fmt.Fprintf(w, "; %s simulated", words.Duration(time.Duration(r.Policies[0].Seconds)*time.Second))
 	}
 	fmt.Fprint(w, "\n\n")
 	t := view.NewTable("POLICY", ">ACCESS", ">FELT", ">×IDLE", ">LOCAL", ">UTILITY", ">CPU", ">IMBALANCE", ">REFUSED", ">MOVES", ">MOVED", ">VIOLATIONS").

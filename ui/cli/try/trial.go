@@ -360,8 +360,8 @@ func restarted(d *trial.Document, boot string, now *trial.Machine) string {
 // restoredOr says what stands after an interruption.
 func restoredOr(err error, d *trial.Document) string {
 	if errors.Is(err, switchback.ErrNotRestored) {
-		const text = "the daemon does not answer, and restores everything at the latest %v after it is back"
-		return fmt.Sprintf(text, trialLease(d))
+		const text = "the daemon does not answer, and restores everything at the latest %s after it is back"
+		return fmt.Sprintf(text, words.Duration(trialLease(d)))
 	}
 	return "everything is restored"
 }

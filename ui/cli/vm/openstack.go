@@ -80,9 +80,7 @@ else is changed. Huge pages that are in use now and not by a guest are reserved;
 			defer func() { err = errors.Join(err, s.close()) }()
 			policy := s.policy
 			if !v.elsewhere() && policy.Reserved.Empty() && !c.Flags().Changed("reserve") {
-				if policy, err = prepared(e, s.host, policy); err != nil {
-					return err
-				}
+				policy = prepared(e, s.host, policy)
 			}
 			used := usedPages(s)
 			if c.Flags().Changed("reserve-huge-pages") {
@@ -154,18 +152,18 @@ func orNone(pages []openstack.Pages) []openstack.Pages {
 }
 
 // prepared is a policy with the reserve that host prepare left: the CPUs of system.slice.
-func prepared(e *cli.Env, h *topology.Host, p plan.Policy) (plan.Policy, error) {
+func prepared(e *cli.Env, h *topology.Host, p plan.Policy) plan.Policy {
 	facts := hostprep.Read(e.Root, h, []string{"system.slice"}, nil)
 	if len(facts.Slices) == 0 || facts.Slices[0].CPUs == "" {
-		return p, nil
+		return p
 	}
 	cpus, err := topology.ParseCPUSet(facts.Slices[0].CPUs)
 	if err != nil || hostprep.CheckReserve(h, cpus) != nil {
-		return p, nil
+		return p
 	}
 	p.Reserved = cpus
 	fmt.Fprintf(e.Stderr, "homenode: reserved are CPUs %s, those of system.slice; reserve: in the configuration names none\n", cpus)
-	return p, nil
+	return p
 }
 
 // usedPages is the huge pages in use by others than the guests that run.

@@ -58,7 +58,7 @@ func isGone(err error) bool {
 }
 
 // change carries out steps of one guest, by the daemon where one runs. When one fails, what
-// those before it did to the guest as it runs is put back.
+// those before it did to the guest as it runs is restored.
 func (s *existing) change(ctx context.Context, steps []plan.Step, why string) error {
 	if err := s.hypervisor.Unlock(); err != nil {
 		return err

@@ -172,7 +172,7 @@ function figures(s) {
     ['CPUs busy', number(s.cpu_use), ' of ' + s.cpus], ['Memory used', size(s.used_kib), ' of ' + size(s.memory_kib)]];
   if (s.goal) rows.push(['Latency goal', clean(s.goal), '']);
   if (s.batch) rows.push(['Batch work', s.batch, ' · ' + number(s.batch_cpus) + ' CPUs busy']);
-  if (s.trouble) rows.push(['No home that holds', s.trouble, '']);
+  if (s.trouble) rows.push(['Failed or no room', s.trouble, '']);
   if (s.left_alone) rows.push(['Left alone', s.left_alone, '']);
   keep($('figures'), rows, (r) => r[0], () => el('div', {}, el('dt'), el('dd')), (e, [name, value, more]) => {
     e.firstChild.textContent = name;

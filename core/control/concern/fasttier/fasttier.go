@@ -292,7 +292,9 @@ func (t *turn) protect() {
 		}
 	}
 	for _, cgroup := range slices.Sorted(maps.Keys(sums)) {
-		t.out.Settings = append(t.out.Settings, t.within(cgroup, sums[cgroup]))
+		if !t.Held(above(cgroup)) {
+			t.out.Settings = append(t.out.Settings, t.within(cgroup, sums[cgroup]))
+		}
 	}
 }
 

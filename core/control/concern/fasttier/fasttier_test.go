@@ -225,6 +225,11 @@ func TestProtection(t *testing.T) {
 	key := work.Key{Workload: "fast-memory:/a", Kind: plan.SetCgroup, Device: "memory.low"}
 	h.loop.Tries[key] = work.Retry{Code: work.Foreign}
 	concerntest.Expect(t, "another program protects it", h.scan(), own)
+	delete(h.loop.Tries, key)
+	h.loop.Facts["held fast-memory:/a"] = true
+	concerntest.Expect(t, "the user has undone it", h.scan(), `
+		memory.low /a/x of /a/x: stays
+		memory.low /a/y of /a/y: stays`)
 }
 
 // TestProtectionKind: memory.min is set in place of memory.low where the configuration says so; where sharing sets

@@ -167,8 +167,11 @@ func (t *turn) above() {
 	}
 }
 
-// shared desires a setting of the host.
+// shared desires a setting of the host, unless the user has undone these.
 func (t *turn) shared(kind plan.SettingKind, path string, step plan.Step) {
+	if t.Held(ID) {
+		return
+	}
 	step.Workload, step.Optional = ID, true
 	if e := t.Journal.Of(kind, path); e != nil {
 		step.From = e.New
@@ -280,7 +283,7 @@ func (t *turn) off(kind plan.SettingKind, path string, now topology.CPUSet) (to 
 		if e.Workload != ID {
 			return to, false // of `homenode host prepare`, which has reserved CPUs for it
 		}
-		was, err := parseAny(kind, path, e.Old)
+		was, err := parseAny(kind, e.Old)
 		if err != nil {
 			return to, false
 		}
@@ -298,7 +301,7 @@ func (t *turn) off(kind plan.SettingKind, path string, now topology.CPUSet) (to 
 }
 
 // parseAny reads a set as its file has it: a mask of the kernel, or a list.
-func parseAny(kind plan.SettingKind, path, text string) (topology.CPUSet, error) {
+func parseAny(kind plan.SettingKind, text string) (topology.CPUSet, error) {
 	if kind == plan.HostFile {
 		return topology.ParseMask(text)
 	}

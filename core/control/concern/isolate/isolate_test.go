@@ -160,6 +160,10 @@ func TestMasks(t *testing.T) {
 			h.Noise.Unbound = all
 			concerntest.Set(h.sc, hostprep.ID, plan.HostFile, hostprep.Workqueue, "1").Old = "ff"
 		}, ""},
+		{"the user has undone it", func(h *host) {
+			h.Noise.Unbound = all
+			h.loop.Is("held isolation")
+		}, ""},
 		{"new interrupts", func(h *host) { h.Noise.Default = all },
 			"file " + hostprep.DefaultIRQ + " of isolation: set-file 0-7 > 0-1,4-6 isolated-new-irqs"},
 	} {

@@ -3,6 +3,7 @@ package sharing
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -17,8 +18,8 @@ import (
 // GoalsKey is the key of Learned on disk.
 const GoalsKey = "goals"
 
-// Learned is what survives a restart of the daemon: the use at which goals held, by node and hour of the
-// week.
+// Learned is the use at which goals held, by node and hour of the week. It survives a restart of the daemon, and times
+// without goals or batch work.
 type Learned struct {
 	Nodes map[topology.NodeID]NodeLearned `json:"nodes,omitempty"`
 }
@@ -76,6 +77,10 @@ func (t *turn) steer(in *share.Input) {
 	}
 	before := t.Goals
 	t.Goals = map[topology.NodeID]goal.State{}
+	nodes := maps.Clone(t.Learned.Nodes) // the other one may be on its way to disk
+	if nodes == nil {
+		nodes = map[topology.NodeID]NodeLearned{}
+	}
 	all := &Steering{Worst: -1}
 	pool, learned := 0.0, false
 	for i := range in.Nodes {
@@ -88,13 +93,14 @@ func (t *turn) steer(in *share.Input) {
 		case !n.Known: // the first scan
 			t.Goals[n.ID] = was
 			continue
-		case len(was.Goals) == 0: // learned by an earlier daemon
-			earlier := t.Earlier.Nodes[n.ID]
+		case len(was.Goals) == 0: // no goal or no batch work until now, or another daemon
+			earlier := t.Learned.Nodes[n.ID]
 			was.Goals, was.Hours = earlier.Goals, earlier.Hours
 		}
 		out, now := goal.Decide(g, was)
 		learned = learned || now.Hour != was.Hour
 		t.Goals[n.ID] = now
+		nodes[n.ID] = learnedOf(&now)
 		n.Target = out.Use
 		if goesBy(&out, n.Waiting) { // its goal is better evidence than the time that it waits
 			n.Wait, n.Waiting = 0, ""
@@ -110,8 +116,9 @@ func (t *turn) steer(in *share.Input) {
 	all.Use /= max(pool, 1)
 	all.Busy /= max(pool, 1)
 	t.Shared.Steering = all
-	if learned {
-		t.saveLearned()
+	t.Learned.Nodes = nodes
+	if learned { // once an hour
+		t.Save(GoalsKey, t.Learned)
 	}
 	t.tellGoals(all)
 }
@@ -180,17 +187,13 @@ func (s *Steering) add(node topology.NodeID, out goal.Outcome) {
 	}
 }
 
-// saveLearned writes what was learned to disk, once an hour.
-func (t *turn) saveLearned() {
-	l := Learned{Nodes: map[topology.NodeID]NodeLearned{}}
-	for node, s := range t.Goals {
-		n := NodeLearned{Hours: s.Hours}
-		for _, m := range s.Goals {
-			n.Goals = append(n.Goals, goal.Past{Workload: m.Workload, As: m.As, Metric: m.Metric, Most: m.Most})
-		}
-		l.Nodes[node] = n
+// learnedOf returns what is kept of a node where its state is not.
+func learnedOf(s *goal.State) NodeLearned {
+	n := NodeLearned{Hours: s.Hours}
+	for _, m := range s.Goals {
+		n.Goals = append(n.Goals, goal.Past{Workload: m.Workload, As: m.As, Metric: m.Metric, Most: m.Most})
 	}
-	t.Save(GoalsKey, l)
+	return n
 }
 
 // tellGoals records in the history which metrics cannot be used, and when they can again.

@@ -151,7 +151,7 @@ func TestSteers(t *testing.T) {
 	for i := range h.Subjects {
 		h.Subjects[i].Observation.Waited, h.Subjects[i].Observation.WaitedFrom = 0.01, workload.PSI
 	}
-	h.Earlier.Nodes = map[topology.NodeID]NodeLearned{1: {Hours: map[int]int{5: 50}}}
+	h.Learned.Nodes = map[topology.NodeID]NodeLearned{1: {Hours: map[int]int{5: 50}}}
 	h.known(1.5, -1) // the first scan knows nothing of node 1
 	in := h.input()
 	h.steer(&in)
@@ -200,6 +200,55 @@ func TestSteers(t *testing.T) {
 	h.steer(&in)
 	if h.Goals != nil {
 		t.Errorf("no goal is left: %+v", h.Goals)
+	}
+}
+
+// TestLearnedStays: what was learned of an hour stays while no workload with a goal runs, and while no batch work does.
+func TestLearnedStays(t *testing.T) {
+	h := on(t)
+	h.batch("/b", uses(1, both...))
+	x := h.add("/x", workload.Shared, workload.Online, wants([]topology.NodeID{1}, kernel))
+	x.Observation.WaitedFrom = workload.PSI
+	h.known(1.5, 1.5)
+	goals := x.Spec.Goals
+	steer := func() map[int]int {
+		in := h.input()
+		h.steer(&in)
+		return h.Goals[1].Hours
+	}
+	steer()
+	hour := goal.HourOfWeek(h.Began)
+	learned := steer()[hour]
+	if learned == 0 {
+		t.Fatal("nothing is learned")
+	}
+	concerntest.Pass(h.Scene, time.Hour)
+	x.Spec.Goals = nil
+	steer()
+	x.Spec.Goals = goals
+	if got := steer()[hour]; got != learned {
+		t.Errorf("after a while without the workload: %d, want %d", got, learned)
+	}
+	all := h.Subjects
+	h.Subjects = all[1:] // without batch work
+	(&turn{Concern: h.Concern, Scene: h.Scene}).decide()
+	h.Subjects = all
+	if got := steer()[hour]; h.Goals == nil || got != learned {
+		t.Errorf("after a while without batch work: %d, want %d", got, learned)
+	}
+}
+
+// TestLearnedOfOtherNodes: what was learned of a node stays on disk while no workload with a goal runs there.
+func TestLearnedOfOtherNodes(t *testing.T) {
+	h := on(t)
+	h.batch("/b", uses(1, both...))
+	h.add("/x", workload.Shared, workload.Online, wants([]topology.NodeID{1}, kernel)).Observation.WaitedFrom = workload.PSI
+	h.Learned.Nodes = map[topology.NodeID]NodeLearned{0: {Hours: map[int]int{7: 40}}}
+	h.known(1.5, 1.5)
+	in := h.input()
+	h.steer(&in)
+	if l, _ := h.loop.Saved[GoalsKey].(Learned); l.Nodes[0].Hours[7] != 40 || len(l.Nodes) != 2 {
+		t.Errorf("on disk: %+v", h.loop.Saved)
 	}
 }
 

@@ -73,7 +73,7 @@ type Concern struct {
 	Sharing      share.State
 	Interference share.Interference
 	Goals        map[topology.NodeID]goal.State `json:",omitempty"`
-	Earlier      Learned                        // by an earlier daemon
+	Learned      Learned                        `json:"Earlier"` // by this daemon and earlier ones
 	Shared       View                           // what follows from them
 	Stopped      map[workload.ID]string         `json:",omitempty"` // units that systemd was asked to stop
 
@@ -91,7 +91,7 @@ type turn struct {
 
 // New returns the concern of a daemon that starts on what an earlier one left.
 func New(settings Settings, saved Saved) Concern {
-	c := Concern{ShareOn: settings.Share.On, Earlier: saved.Learned, settings: settings}
+	c := Concern{ShareOn: settings.Share.On, Learned: saved.Learned, settings: settings}
 	if saved.Configured == settings.Share.On {
 		c.ShareOn = saved.On
 	}

@@ -233,7 +233,7 @@ func (t *turn) takesBack(o *workload.Observation, given []topology.CPUSet) bool 
 	if t.Later(t.RetryOf(key).Next) {
 		return true
 	}
-	if len(given) == 0 { // or homenode itself has put back what it gave
+	if len(given) == 0 { // or homenode itself has restored what it gave
 		delete(t.KeptThreads, o.ID)
 		return false
 	}
