@@ -471,7 +471,7 @@ func (t *T) AwaitEvent(limit time.Duration, id string, codes ...string) Event {
 
 // logHomenode shows what homenode says about a test that failed.
 func (t *T) logHomenode() {
-	for _, args := range [][]string{{"status"}, {"history", "--limit", "25"}} {
+	for _, args := range [][]string{{"status"}, {"share", "status"}, {"history", "--limit", "25"}} {
 		r := Homenode(args...)
 		t.LogLines(args[0], r.Out+r.Err, 40)
 	}
