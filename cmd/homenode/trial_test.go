@@ -137,8 +137,8 @@ func (l *livingTrial) finish() {
 	}
 }
 
-// TestTrials: one after another, because of enforcing daemons a host has one at a time; beside tests
-// of other things, because most of their time is waiting.
+// TestTrials: one after another, because a host has one enforcing daemon at a time. Other tests run
+// meanwhile: most of the time of a trial is waiting.
 func TestTrials(t *testing.T) {
 	t.Parallel()
 	t.Run("KilledTrial", killedTrial)
