@@ -42,7 +42,7 @@ test: ## unit, property, golden and command-line tests
 	@echo 'property tests and hostile seeds: SEED=$(SEED)'
 	@export RAPID_SEED=$(SEED); failed=; \
 	programs=$$(bash e2e/fetch-prometheus.sh); PATH=$${programs:+$$programs:}$$PATH; \
-	$(GO) list $(filter-out %/e2e/page,$(PKGS)) | { grep -E '$(RACE)' || true; } | CGO_ENABLED=1 xargs -r $(GO) test -race -timeout 20m || failed=1; \
+	$(GO) list $(filter-out %/e2e/page,$(PKGS)) | { grep -E '$(RACE)' || true; } | CGO_ENABLED=1 xargs -r $(GO) test -race -parallel 4 -timeout 20m || failed=1; \
 	$(GO) list $(filter-out %/e2e/page,$(PKGS)) | { grep -vE '$(RACE)' || true; } | xargs -r $(GO) test -timeout 20m || failed=1; \
 	$(GO) -C e2e/page test -timeout 20m ./... || failed=1; \
 	[ -z "$$failed" ] || { echo 'the same cases again: make test SEED=$(SEED)'; exit 1; }

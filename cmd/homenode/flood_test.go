@@ -46,6 +46,7 @@ func connectAs(first, n int, socket string, text func(int) string) (open []int) 
 // than they read, and hang up, in hundreds of connections, keep neither root nor the group
 // from an answer, and take no more descriptors than connections are allowed.
 func TestFlood(t *testing.T) {
+	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root connects as other users")
 	}

@@ -115,6 +115,7 @@ func (d *liveDaemon) until(what string, is func() bool) {
 // TestFullDisk: with no room in its state folder a daemon goes on looking and answering, says
 // so in a line, and is as before when room comes back.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	runtime.LockOSThread() // the thread ends with the test, and the mount with it
 	disk := t.TempDir()
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {

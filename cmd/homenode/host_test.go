@@ -200,6 +200,7 @@ func TestPrepareAndUndo(t *testing.T) {
 // Killed before or after any write of the journal or the host: undo puts everything
 // back, and so does undo after preparing went on.
 func TestPrepareKilled(t *testing.T) {
+	t.Parallel()
 	root := hostTree(t)
 	before := readTree(t, root)
 	steps := stepsOf(t, root)

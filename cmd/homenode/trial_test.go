@@ -137,9 +137,20 @@ func (l *livingTrial) finish() {
 	}
 }
 
-// TestKilledTrial: whenever the program is killed, the daemon restores everything, and the same
+// TestTrials: one after another, because a host has one enforcing daemon at a time. Other tests run
+// meanwhile: most of the time of a trial is waiting.
+func TestTrials(t *testing.T) {
+	t.Parallel()
+	t.Run("KilledTrial", killedTrial)
+	t.Run("KilledDaemonInATrial", killedDaemonInATrial)
+	t.Run("InterruptedTrial", interruptedTrial)
+	t.Run("InterruptedTrialWithoutADaemon", interruptedTrialWithoutADaemon)
+	t.Run("GuardStopsATrial", guardStopsATrial)
+}
+
+// killedTrial: whenever the program is killed, the daemon restores everything, and the same
 // command goes on.
-func TestKilledTrial(t *testing.T) {
+func killedTrial(t *testing.T) {
 	l := startTrial(t)
 	phases := []struct {
 		name string
@@ -163,9 +174,9 @@ func TestKilledTrial(t *testing.T) {
 	l.finish()
 }
 
-// TestKilledDaemonInATrial: a daemon that is killed in the arm off leaves what it had undone, and
+// killedDaemonInATrial: a daemon that is killed in the arm off leaves what it had undone, and
 // the next one and the trial go on.
-func TestKilledDaemonInATrial(t *testing.T) {
+func killedDaemonInATrial(t *testing.T) {
 	l := startTrial(t)
 	l.launch()
 	l.until("the arm off", func() bool { return l.cpus(l.pid) == l.at })
@@ -193,9 +204,9 @@ func TestKilledDaemonInATrial(t *testing.T) {
 	l.until("everything is restored", func() bool { return l.status().Trial == nil && l.cpus(l.pid) == l.home })
 }
 
-// TestInterruptedTrial: Ctrl-C restores everything before the program ends, and an order of a person
+// interruptedTrial: Ctrl-C restores everything before the program ends, and an order of a person
 // ends a trial.
-func TestInterruptedTrial(t *testing.T) {
+func interruptedTrial(t *testing.T) {
 	l := startTrial(t)
 	l.launch()
 	l.until("the arm off", func() bool { return l.cpus(l.pid) == l.at })
@@ -222,9 +233,9 @@ func TestInterruptedTrial(t *testing.T) {
 	l.until("everything is restored", func() bool { return l.cpus(l.pid) == l.home })
 }
 
-// TestInterruptedTrialWithoutADaemon: a program that gets SIGTERM while no daemon answers, as when the machine shuts
+// interruptedTrialWithoutADaemon: a program that gets SIGTERM while no daemon answers, as when the machine shuts
 // down, does not print that everything is restored, and does not wait for a daemon until systemd kills it.
-func TestInterruptedTrialWithoutADaemon(t *testing.T) {
+func interruptedTrialWithoutADaemon(t *testing.T) {
 	l := startTrial(t)
 	c := exec.Command("homenode", l.flags()...)
 	var said bytes.Buffer
@@ -252,8 +263,8 @@ func TestInterruptedTrialWithoutADaemon(t *testing.T) {
 	}
 }
 
-// TestGuardStopsATrial: an arm that makes a metric worse does not go on.
-func TestGuardStopsATrial(t *testing.T) {
+// guardStopsATrial: an arm that makes a metric worse does not go on.
+func guardStopsATrial(t *testing.T) {
 	l := startTrial(t)
 	// The metric is worse while the process may use all CPUs.
 	script := fmt.Sprintf(`case $(taskset -cp %d) in *" %s") echo 10;; *) echo 1;; esac`, l.pid, topologyTail(l.at))

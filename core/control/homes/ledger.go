@@ -5,6 +5,7 @@ import (
 
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -53,13 +54,42 @@ func (h *Homes) WithAdmissions(placements []workload.Placement, seen uint64) []w
 // Ledger returns what is booked now, for requests between two scans.
 func (h *Homes) Ledger(now *Now) *place.Ledger {
 	if h.ledger == nil {
-		st := h.Facts
-		st.Placements = h.WithAdmissions(h.Placements(), now.Seen)
-		h.ledger = place.NewLedger(st)
+		h.ledger = place.NewLedger(h.state(now))
 		h.ledger.Measure(now.Subjects)
 		h.countExact(now.Seen)
 	}
 	return h.ledger
+}
+
+// state returns the facts with all homes that are booked now.
+func (h *Homes) state(now *Now) plan.State {
+	st := h.Facts
+	st.Placements = h.WithAdmissions(h.Placements(), now.Seen)
+	st.Policy.Reserved = st.Policy.Reserved.Union(notLeft(st.Placements, now.Subjects))
+	return st
+}
+
+// notLeft returns the CPUs that dedicated work is pinned to by the newest scan and has lost since, as after
+// an order whose steps are not carried out yet. What others are given by now is theirs.
+func notLeft(homes []workload.Placement, seen []*place.Subject) (cpus topology.CPUSet) {
+	var held topology.CPUSet
+	for i := range homes {
+		if p := &homes[i]; p.Class == workload.Dedicated {
+			held = held.Union(p.CPUs).Union(p.Idle)
+		}
+	}
+	for _, s := range seen {
+		has := s.Observation.CPUs
+		if has.Empty() || has.SubsetOf(held) {
+			continue
+		}
+		p := place.Of(homes, s.Observation.ID)
+		pinned := p != nil && p.Class == workload.Dedicated && has.Len() <= p.CPUs.Len()+p.Idle.Len()
+		if pinned {
+			cpus = cpus.Union(has)
+		}
+	}
+	return cpus.Minus(held)
 }
 
 // HasLedger reports whether a ledger was made since the newest facts.

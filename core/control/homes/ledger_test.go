@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -93,5 +94,58 @@ func TestKeepClear(t *testing.T) {
 	}
 	if p := &h.Facts.Placements[2]; p.VCPUs != 0 || p.Pins != nil || len(p.Memory) != 1 {
 		t.Errorf("%+v", p)
+	}
+}
+
+// TestNotLeft: the CPUs that dedicated work still runs on are nobody else's until a scan has seen that it left
+// them, whatever its home is by then.
+func TestNotLeft(t *testing.T) {
+	h := host(t)
+	moved := home("pid:7", workload.Dedicated, 1, 8, 9)
+	moved.Pins = moved.CPUs.Slice()
+	h.Plan.Placements = []workload.Placement{moved}
+	seen := &place.Subject{
+		Spec:        workload.Spec{ID: "pid:7", Class: workload.Dedicated, CPUs: 2, Memory: 4 << 10, Given: true},
+		Observation: workload.Observation{ID: "pid:7", CPUs: topology.CPUs(0, 1)},
+	}
+	now := at()
+	now.Subjects = []*place.Subject{seen}
+	onNode0 := func(cpus int) Result {
+		h.DropLedger()
+		return h.Place(now, asked(func(in *Placing) {
+			in.As.Class, in.As.CPUs, in.As.Nodes = workload.Dedicated, cpus, topology.Nodes(0)
+		}))
+	}
+	for _, tt := range []struct {
+		name string
+		has  topology.CPUSet
+		most int // CPUs of node 0 for others
+	}{
+		{"it runs where it was", topology.CPUs(0, 1), 6},
+		{"it has left one CPU", topology.CPUs(1, 8), 7},
+		{"it is home", topology.CPUs(8, 9), 8},
+		{"it floats still", h.Facts.Host.Online, 8},
+	} {
+		seen.Observation.CPUs = tt.has
+		got := onNode0(tt.most)
+		if got.Refused != nil || got.Placed.Placement.CPUs.Len() != tt.most {
+			t.Errorf("%s: %d CPUs: %+v", tt.name, tt.most, got.Refused)
+			continue
+		}
+		if both := got.Placed.Placement.CPUs.Intersect(tt.has); tt.most < 8 && !both.Empty() {
+			t.Errorf("%s: both have CPUs %v", tt.name, both)
+		}
+		if tt.most < 8 && onNode0(tt.most+1).Refused == nil {
+			t.Errorf("%s: %d CPUs are given", tt.name, tt.most+1)
+		}
+	}
+
+	// What is given by now holds them, and no reservation beside it.
+	other := home("pid:8", workload.Dedicated, 0, 0, 1)
+	other.Pins = other.CPUs.Slice()
+	h.Plan.Placements = append(h.Plan.Placements, other)
+	seen.Observation.CPUs = topology.CPUs(0, 1)
+	if r := onNode0(6); r.Refused != nil {
+		t.Errorf("beside what has them: %+v", r.Refused)
 	}
 }

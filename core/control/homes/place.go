@@ -75,9 +75,7 @@ func (h *Homes) find(now *Now, r place.Request, beside []place.Pinned) place.Res
 	if len(beside) == 0 {
 		return h.Ledger(now).Place(r)
 	}
-	st := h.Facts
-	st.Placements = h.WithAdmissions(h.Placements(), now.Seen)
-	return place.PlaceBeside(st, beside, r)
+	return place.PlaceBeside(h.state(now), beside, r)
 }
 
 // placeMemory holds memory without CPUs.

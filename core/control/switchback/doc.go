@@ -9,7 +9,7 @@
 // It names no kind of workload, and it restores nothing itself: package work does.
 //
 // Invariant: A trial cannot outlive its program: an arm stands only while the program renews it, and then everything
-// is restored (TestTrialIsLeft, TestOrdersEndTrials, TestKilledTrial).
+// is restored (TestTrialIsLeft, TestOrdersEndTrials, TestTrials).
 //
 // Invariant: A trial does not outlive a restart of the machine: the next daemon sets no arm
 // (control.TestTrialEndsWithTheBoot). A program that comes back goes on with it (TestProgramComesBack).

@@ -26,6 +26,7 @@ func systemdPackage(t *lab.T) {
 	os.Remove(Installed)
 	os.Remove(installedUnit)
 	os.Remove("/etc/homenode.yaml")
+	lab.FreshState() // the history of other tests is not this one's
 	t.Command("systemctl", "daemon-reload")
 	t.Do(os.MkdirAll("/var/lib/dpkg/info", 0o755))
 	t.Do(os.MkdirAll("/var/lib/dpkg/updates", 0o755))

@@ -80,6 +80,7 @@ func PostgresServer(t *lab.T) Program {
 // systemdPrograms: redis, PostgreSQL and a JVM with many threads are at home from the first page on when
 // `homenode run` starts them without a daemon; a daemon that comes later has nothing to move.
 func systemdPrograms(t *lab.T) {
+	lab.FreshState() // the history of other tests is not this one's
 	Install(t)
 	java, _ := filepath.Glob("/usr/lib/jvm/java-*-openjdk-*/bin/java")
 	jars, _ := filepath.Glob("/usr/share/java/*.jar")

@@ -102,7 +102,7 @@ func sharedHost(t *lab.T) (encode, web *lab.Walker) {
 func awaitScheduler(t *lab.T, encode *lab.Walker) scheduling {
 	t.Poll(60*time.Second, time.Second, "the scheduler runs and has the threads of encode", func() (bool, string) {
 		on, name := enabled()
-		return on && name == "homenode" && slices.Equal(policies(t, encode.Group), []int{policyExt}), lab.Homenode("share", "status").String()
+		return on && name == "homenode" && slices.Equal(policies(t, encode.Group), []int{policyExt}), "see share status"
 	})
 	return readScheduling(t)
 }
@@ -163,7 +163,7 @@ func shareScheduler(t *lab.T) {
 	d = t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Period: "2s", Extra: sharingOn})
 	t.Poll(30*time.Second, time.Second, "the next daemon adopts it", func() (bool, string) {
 		s := readScheduling(t)
-		return s.Scheduler.Enabled && s.Scheduler.Version == first.Scheduler.Version, lab.Homenode("share", "status").String()
+		return s.Scheduler.Enabled && s.Scheduler.Version == first.Scheduler.Version, "see share status"
 	})
 	if now := t.Read(schedExt + "enable_seq"); now != seq {
 		t.Fatalf("it was loaded again: enable_seq %s, then %s", seq, now)
@@ -185,7 +185,7 @@ func shareScheduler(t *lab.T) {
 	t.Write("/proc/sysrq-trigger", "S") // it does not hold
 	t.Poll(30*time.Second, time.Second, "the version before comes back", func() (bool, string) {
 		s := readScheduling(t)
-		return s.Scheduler.Enabled && s.Scheduler.Version == first.Scheduler.Version && s.Scheduler.Upgrade != nil && !s.Scheduler.Upgrade.Held, lab.Homenode("share", "status").String()
+		return s.Scheduler.Enabled && s.Scheduler.Version == first.Scheduler.Version && s.Scheduler.Upgrade != nil && !s.Scheduler.Upgrade.Held, "see share status"
 	})
 	awaitScheduler(t, encode)
 
@@ -222,7 +222,7 @@ func shareEnds(t *lab.T) {
 	})
 	t.Poll(30*time.Second, time.Second, "it is said how it ended", func() (bool, string) {
 		s := readScheduling(t)
-		return !s.Scheduler.Enabled && s.Scheduler.End != nil && s.Scheduler.End.Kind == "sysrq", lab.Homenode("share", "status").String()
+		return !s.Scheduler.Enabled && s.Scheduler.End != nil && s.Scheduler.End.Kind == "sysrq", "see share status"
 	})
 	seq := t.Read(schedExt + "enable_seq")
 	for range 2 {
@@ -239,7 +239,7 @@ func shareEnds(t *lab.T) {
 	}
 	t.Must(lab.Homenode("share", "off"), lab.ExitOK)
 	t.Poll(30*time.Second, time.Second, "all is as before", func() (bool, string) {
-		return slices.Equal(policies(t, encode.Group), []int{0}) && lab.ReadText(encode.Group.File("cpu.idle")) == "0", lab.Homenode("share", "status").String()
+		return slices.Equal(policies(t, encode.Group), []int{0}) && lab.ReadText(encode.Group.File("cpu.idle")) == "0", "see share status"
 	})
 	noPins(t)
 	t.Walking([]*lab.Walker{encode, web})
@@ -259,7 +259,7 @@ func schedulerRun(t *lab.T) {
 		return out
 	}
 	t.Poll(30*time.Second, time.Second, "the scheduler has the threads of the run", func() (bool, string) {
-		return slices.Equal(policies(), []int{policyExt}), fmt.Sprint(policies(), lab.Homenode("share", "status"))
+		return slices.Equal(policies(), []int{policyExt}), fmt.Sprint(policies())
 	})
 	t.Must(lab.Homenode("undo", fmt.Sprintf("pid:%d", w.PID)), lab.ExitOK)
 	if got := policies(); !slices.Equal(got, []int{0}) {
@@ -323,7 +323,7 @@ func shareOther(t *lab.T) {
 	t.Must(lab.Homenode("share", "on"), lab.ExitOK)
 	t.Poll(30*time.Second, time.Second, "the other one is named", func() (bool, string) {
 		s := readScheduling(t)
-		return !s.Scheduler.Enabled && s.Scheduler.Other == "somebody" && strings.Contains(s.Scheduler.Why, "left alone"), lab.Homenode("share", "status").String()
+		return !s.Scheduler.Enabled && s.Scheduler.Other == "somebody" && strings.Contains(s.Scheduler.Why, "leaves that one alone"), "see share status"
 	})
 	time.Sleep(3 * time.Second)
 	if on, name := enabled(); !on || name != "somebody" {
