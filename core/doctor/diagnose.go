@@ -70,7 +70,7 @@ func conclude(d *measure.Diagnosis) {
 	if d.Severity != measure.Info {
 		return
 	}
-	// A name for what the machine is comes before notes beside it.
+	// A name for what the machine is comes before notes.
 	i := slices.IndexFunc(d.Verdicts, func(v measure.Verdict) bool { return v.State == Healthy || v.State == UMA })
 	if i < 0 {
 		return

@@ -17,3 +17,13 @@ func Of(placements []plan.Placement, id workload.ID) *plan.Placement {
 	}
 	return &placements[i]
 }
+
+// SubjectOf looks a workload up in subjects, which rise by ID; nil when it is not among them.
+func SubjectOf(subjects []*Subject, id workload.ID) *Subject {
+	byID := func(s *Subject, id workload.ID) int { return cmp.Compare(s.Observation.ID, id) }
+	i, ok := slices.BinarySearchFunc(subjects, id, byID)
+	if !ok {
+		return nil
+	}
+	return subjects[i]
+}

@@ -28,15 +28,7 @@ func twoNodes() plan.State {
 	return st
 }
 
-func on(mem ...topology.KiB) []workload.NodeMemory {
-	var out []workload.NodeMemory
-	for n, m := range mem {
-		if m > 0 {
-			out = append(out, workload.NodeMemory{Node: topology.NodeID(n), KiB: m})
-		}
-	}
-	return out
-}
+var on = plantest.Memory
 
 func dedicated(id workload.ID, home topology.NodeSet, mem []workload.NodeMemory, pins ...topology.CPUID) plan.Placement {
 	return plan.Placement{

@@ -20,7 +20,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestDuration: short ones in seconds, and no digits that nobody needs.
+// TestDuration: short ones in seconds, and no superfluous digits.
 func TestDuration(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0 s", 300 * time.Microsecond: "0 s", 1500 * time.Microsecond: "2 ms", 250 * time.Millisecond: "250 ms",

@@ -17,7 +17,7 @@
 //   - The write of cpuset.mems moves pages and returns when that is done. It takes the lock of
 //     each process's memory, with all cgroups of the host waiting: see mems.go.
 //
-// A step that does not come out as told is restored before the error returns, so
+// A step with another result than asked is restored before the error returns, so
 // that a failed step leaves what was there.
 //
 // Words: the mount is where cgroup v2 is mounted; a path is below it ("/a/b").

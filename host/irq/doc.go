@@ -15,7 +15,7 @@
 //     places it again.
 //   - xps_cpus of a device with one transmit queue cannot be read (ENOENT).
 //
-// A step that does not come out as told is restored before the error returns.
+// A step with another result than asked is restored before the error returns.
 //
 // Words: the root is where sys/ and proc/ lie; the path of a setting is "PCI/N" or
 // "PCI/DEV/rx-N".

@@ -147,7 +147,7 @@ func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 	return errs
 }
 
-// olds is what the runtime is to be told of entries of one kind that were restored.
+// olds returns the values that the runtime gets for restored entries of one kind.
 func (d *Driver) olds(entries []plan.Entry, kind plan.SettingKind, errs []error) (want []told) {
 	for i, e := range entries {
 		if e.Kind != kind || (errs != nil && errs[i] != nil) {

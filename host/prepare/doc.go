@@ -15,7 +15,7 @@
 //   - The kernel takes fewer huge pages than asked when it finds no more in one piece,
 //     and says so only in what is read back.
 //
-// A step that does not come out as told is restored before the error returns.
+// A step with another result than asked is restored before the error returns.
 //
 // Not in here: choices (core/hostprep), the journal, cgroups without systemd
 // (host/cgroup), processes (host/process), queues of NICs and drives (host/irq).

@@ -262,7 +262,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) e
 	if err == nil || kernfile.Gone(err) || errors.Is(err, plan.ErrFixed) {
 		return err
 	}
-	// What was interrupted is restored all the same.
+	// An interrupted change is restored, too.
 	if back := d.write(context.WithoutCancel(ctx), s, before); back != nil {
 		return errors.Join(err, fmt.Errorf("restore: %w", back))
 	}

@@ -143,6 +143,6 @@ func (s *Seen) passes(d *plan.Decision) bool {
 	if d.Outcome != plan.Refused {
 		return d.Outcome == plan.LeftAlone
 	}
-	i, ok := slices.BinarySearchFunc(s.Subjects, d.Workload, func(x *place.Subject, id workload.ID) int { return cmp.Compare(x.Observation.ID, id) })
-	return ok && !s.Subjects[i].Spec.Given
+	x := place.SubjectOf(s.Subjects, d.Workload)
+	return x != nil && !x.Spec.Given
 }

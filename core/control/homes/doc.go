@@ -21,6 +21,6 @@
 //   - Placements that a reader has never change: they are replaced (TestPlacementsStand).
 //   - What was saved and what is kept are the same admissions (TestAdmittedIsWhatIsKept).
 //   - One home more costs no copy of all homes and admissions (TestOneMoreCopiesNothing).
-//   - Dedicated work's CPUs are nobody else's before it has left them (TestNotLeft).
+//   - No other work gets the CPUs of dedicated work before that has left them (TestNotLeft).
 //   - No file depends on one that stands above it (TestFilesGoOneWay).
 package homes

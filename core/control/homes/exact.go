@@ -53,13 +53,7 @@ func (h *Homes) ExactCPUs() topology.CPUSet {
 // DedicatedCPUs returns the CPUs that the ledger has for one workload each, except for those
 // of one workload.
 func (h *Homes) DedicatedCPUs(except workload.ID) topology.CPUSet {
-	var cpus topology.CPUSet
-	for _, p := range h.Placements() {
-		if p.Class == workload.Dedicated && p.Workload != except {
-			cpus = cpus.Union(p.CPUs).Union(p.Idle)
-		}
-	}
-	return cpus
+	return dedicatedCPUs(h.Placements(), except)
 }
 
 // KeepClear reserves the CPUs of what claimed workloads hold where homenode itself would

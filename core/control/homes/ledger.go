@@ -72,24 +72,28 @@ func (h *Homes) state(now *Now) plan.State {
 // notLeft returns the CPUs that dedicated work is pinned to by the newest scan and has lost since, as after
 // an order whose steps are not carried out yet. What others are given by now is theirs.
 func notLeft(homes []workload.Placement, seen []*place.Subject) (cpus topology.CPUSet) {
-	var held topology.CPUSet
 	for i := range homes {
-		if p := &homes[i]; p.Class == workload.Dedicated {
-			held = held.Union(p.CPUs).Union(p.Idle)
-		}
-	}
-	for _, s := range seen {
-		has := s.Observation.CPUs
-		if has.Empty() || has.SubsetOf(held) {
+		p := &homes[i]
+		if p.Class != workload.Dedicated {
 			continue
 		}
-		p := place.Of(homes, s.Observation.ID)
-		pinned := p != nil && p.Class == workload.Dedicated && has.Len() <= p.CPUs.Len()+p.Idle.Len()
+		s := place.SubjectOf(seen, p.Workload)
+		pinned := s != nil && s.Observation.CPUs.Len() <= p.CPUs.Len()+p.Idle.Len()
 		if pinned {
-			cpus = cpus.Union(has)
+			cpus = cpus.Union(s.Observation.CPUs)
 		}
 	}
-	return cpus.Minus(held)
+	return cpus.Minus(dedicatedCPUs(homes, ""))
+}
+
+// dedicatedCPUs returns the CPUs that homes have for one workload each, except for those of one workload.
+func dedicatedCPUs(homes []workload.Placement, except workload.ID) (cpus topology.CPUSet) {
+	for i := range homes {
+		if p := &homes[i]; p.Class == workload.Dedicated && p.Workload != except {
+			cpus = cpus.Union(p.CPUs).Union(p.Idle)
+		}
+	}
+	return cpus
 }
 
 // HasLedger reports whether a ledger was made since the newest facts.

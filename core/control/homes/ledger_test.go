@@ -97,7 +97,7 @@ func TestKeepClear(t *testing.T) {
 	}
 }
 
-// TestNotLeft: the CPUs that dedicated work still runs on are nobody else's until a scan has seen that it left
+// TestNotLeft: no other work gets the CPUs that dedicated work still runs on until a scan has seen that it left
 // them, whatever its home is by then.
 func TestNotLeft(t *testing.T) {
 	h := host(t)
@@ -140,12 +140,12 @@ func TestNotLeft(t *testing.T) {
 		}
 	}
 
-	// What is given by now holds them, and no reservation beside it.
+	// CPUs that other work was given are that work's, and not reserved as well.
 	other := home("pid:8", workload.Dedicated, 0, 0, 1)
 	other.Pins = other.CPUs.Slice()
 	h.Plan.Placements = append(h.Plan.Placements, other)
 	seen.Observation.CPUs = topology.CPUs(0, 1)
 	if r := onNode0(6); r.Refused != nil {
-		t.Errorf("beside what has them: %+v", r.Refused)
+		t.Errorf("other work has them: %+v", r.Refused)
 	}
 }

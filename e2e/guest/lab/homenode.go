@@ -352,8 +352,8 @@ func (s *Status) Home(w string) string {
 	return ""
 }
 
-// ask reads an answer of the daemon that listens at a socket. To start homenode for it would take
-// an emulated CPU a second, of which tests that wait have many.
+// ask reads an answer of the daemon that listens at a socket. An emulated CPU needs a second to start
+// homenode for it, and tests that wait ask many times.
 func ask(socket, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), CommandLimit)
 	defer cancel()
@@ -379,14 +379,11 @@ func ask(socket, path string) ([]byte, error) {
 	return said, err
 }
 
-// answer is what a daemon says at the usual socket, and what homenode prints where none listens.
+// answer is what the daemon at the usual socket says, or what homenode prints where none answers.
 func (t *T) answer(path string, command ...string) []byte {
-	if len(UsualSocket()) > 0 {
-		said, err := ask(SocketPath, path)
-		if err == nil {
-			return said
-		}
-		t.Logf("%s: %v; homenode is started for it", path, err)
+	said, err := ask(SocketPath, path)
+	if err == nil {
+		return said
 	}
 	return []byte(t.Must(Homenode(command...), ExitOK).Out)
 }

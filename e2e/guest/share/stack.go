@@ -195,7 +195,7 @@ func shareStack(t *lab.T) {
 	})
 	share := "share: {enabled: true, sched_ext: off, max_wait: 0, target: 50, " +
 		"prometheus: \"http://" + prometheusAddress + "\"}\n"
-	// A program takes a minute to start beside ffmpeg on all CPUs: each busy CPU slows the others here.
+	// With ffmpeg on all CPUs a program takes a minute to start: each busy CPU slows the others here.
 	t.Write(s.encode.File("cgroup.freeze"), "1")
 	s.daemon = t.StartDaemon(lab.DaemonOptions{
 		Mode: "enforce", Period: "2s", Exclude: "/e2e.service", Extra: s.limits(1) + share,
