@@ -21,7 +21,7 @@ endif
 PKGS  ?= ./...
 RACE  := /(api|cmd|daemon|host)(/|$$)
 
-.PHONY: all run build test test-arm64 check bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host seeds seeds-smoke bench-share-virtual bench-balance bottle bottle-smoke bench-page pictures site mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist release test-packages test-release clean
+.PHONY: all run build test test-arm64 check check-go check-modules check-docs bench bench-pairs bench-start bench-probe bench-placement bench-share-sim bench-share-host seeds seeds-smoke bench-share-virtual bench-balance bottle bottle-smoke bench-page pictures site mutate hostile soak kube kube-guest kube-scale openstack libvirt e2e generate fuzz tree install uninstall dist release test-packages test-release clean
 
 all: build
 
@@ -42,8 +42,8 @@ test: ## unit, property, golden and command-line tests
 	@echo 'property tests and hostile seeds: SEED=$(SEED)'
 	@export RAPID_SEED=$(SEED); failed=; \
 	programs=$$(bash e2e/fetch-prometheus.sh); PATH=$${programs:+$$programs:}$$PATH; \
-	$(GO) list $(filter-out %/e2e/page,$(PKGS)) | { grep -E '$(RACE)' || true; } | CGO_ENABLED=1 xargs -r $(GO) test -race -parallel 4 -timeout 20m || failed=1; \
-	$(GO) list $(filter-out %/e2e/page,$(PKGS)) | { grep -vE '$(RACE)' || true; } | xargs -r $(GO) test -timeout 20m || failed=1; \
+	$(GO) list $(filter-out %/e2e/page,$(PKGS)) | { grep -E '$(RACE)' || true; } | CGO_ENABLED=1 xargs -r $(GO) test -race -vet=off -p 4 -parallel 4 -timeout 20m || failed=1; \
+	$(GO) list $(filter-out %/e2e/page,$(PKGS)) | { grep -vE '$(RACE)' || true; } | xargs -r $(GO) test -vet=off -timeout 20m || failed=1; \
 	$(GO) -C e2e/page test -timeout 20m ./... || failed=1; \
 	[ -z "$$failed" ] || { echo 'the same cases again: make test SEED=$(SEED)'; exit 1; }
 	$(MAKE) test-arm64
@@ -62,13 +62,17 @@ TOOL = $(GO) tool -modfile=$(CURDIR)/scripts/tools/go.mod
 # Functions that only tests of several packages call.
 TESTS_ONLY := ^(core/control/(ordertest|concern/concerntest)|core/plan/plantest|core/words/wordstest|host/internal/(bus|fault))/|Random\.(Float64|Normal)$$|Room\.Placements$$|Map\.SVG$$|ProcessKey\.UnmarshalText$$
 
-check: ## what CI checks besides the tests: format, vet, staticcheck, dead and dense code, tidy modules, generated files
+# `make -j2 -O check` checks two of these at a time.
+check: check-go check-modules check-docs ## what CI checks besides the tests: format, vet, staticcheck, dead and dense code, tidy modules, generated files
+
+check-go:
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: gofmt -w .'; exit 1; }
 	$(GO) vet ./...
 	GOARCH=arm64 $(GO) vet ./...
 	$(TOOL) staticcheck ./...
 	@dead=$$($(TOOL) deadcode ./...); dead=$$(grep -vE '$(TESTS_ONLY)' <<<"$$dead" || true); [ -z "$$dead" ] || { echo "$$dead"; exit 1; }
-	$(GO) run ./scripts/loose
+
+check-modules:
 	$(GO) mod tidy -diff
 	$(GO) -C scripts/tools mod tidy -diff
 	$(GO) -C packaging vet ./...
@@ -83,8 +87,11 @@ check: ## what CI checks besides the tests: format, vet, staticcheck, dead and d
 	$(GO) -C cluster/kube mod tidy -diff
 	$(GO) -C cluster/kube test ./...
 	@if command -v python3 >/dev/null; then cd integrations/openstack && python3 -m unittest discover -q -s tests -t .; else echo 'skipped: no python3 for integrations/openstack'; fi
-	@if command -v mkdocs >/dev/null; then dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; sh scripts/site/build.sh "$$dir"; else echo 'skipped: no mkdocs for the site'; fi
+
+check-docs:
+	$(GO) run ./scripts/loose
 	$(GO) run ./scripts/plain
+	@if command -v mkdocs >/dev/null; then dir=$$(mktemp -d); trap 'rm -rf "$$dir"' EXIT; sh scripts/site/build.sh "$$dir"; else echo 'skipped: no mkdocs for the site'; fi
 	$(MAKE) generate
 	git diff --exit-code -- docs packaging/kube
 	@test -z "$$(git ls-files --others --exclude-standard docs)" || { echo 'not committed:'; git ls-files --others --exclude-standard docs; exit 1; }

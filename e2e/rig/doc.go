@@ -2,7 +2,7 @@
 // under KVM where it boots them, else under QEMU's software emulation: no NUMA
 // hardware and no /dev/kvm needed.
 //
-//	go run ./e2e/rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list]
+//	go run ./e2e/rig [-run REGEXP] [-shape NAME] [-all] [-turn N] [-v] [-keep] [-list]
 //	    [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N]
 //	    [-cache KIB,WAYS,LINE[,CPUS]] [-arms ARM,ARM]
 //	go run ./e2e/rig -bottle [-machine FILE] COUNTS.csv ...

@@ -13,9 +13,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/homenode/homenode/e2e/suite"
 )
@@ -24,6 +26,7 @@ type options struct {
 	run     *regexp.Regexp
 	shape   string
 	all     bool
+	turn    int // which of the tests that take turns run, by its remainder; 0 for all
 	verbose bool
 	keep    bool
 	list    bool
@@ -52,6 +55,7 @@ func main() {
 	pattern := flag.String("run", "", "run only the tests whose name matches")
 	flag.StringVar(&o.shape, "shape", "", "boot only this guest")
 	flag.BoolVar(&o.all, "all", false, "boot the slow guests too")
+	flag.IntVar(&o.turn, "turn", 0, "of the tests that take turns run one part of three, chosen by this `number` (0: all)")
 	flag.BoolVar(&o.verbose, "v", false, "show the tests' log lines")
 	flag.BoolVar(&o.keep, "keep", false, "keep the initramfs and print QEMU's command line")
 	flag.IntVar(&o.lanes, "lanes", 0, "guests at a `time`: one keeps a CPU and a half busy (0: by how quickly a small one boots)")
@@ -111,8 +115,8 @@ func main() {
 		return
 	}
 	var err error
-	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 || o.lanes < 0 || !slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel) {
-		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N] [-cache KIB,WAYS,LINE[,CPUS]] [-arms ARM,ARM]\n       rig -bottle [-machine FILE] COUNTS.csv ...\n       rig -lines COUNTS.csv ...\n       rig -share MEASURED.csv ...")
+	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 || o.lanes < 0 || o.turn < 0 || !slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel) {
+		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-turn N] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N] [-cache KIB,WAYS,LINE[,CPUS]] [-arms ARM,ARM]\n       rig -bottle [-machine FILE] COUNTS.csv ...\n       rig -lines COUNTS.csv ...\n       rig -share MEASURED.csv ...")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -278,36 +282,36 @@ func run(ctx context.Context, o options) (bool, error) {
 		r.merge(second)
 	}
 	r.tables(root, out, tools.kernel)
+	if o.turn > 0 {
+		fmt.Printf("\nNot in turn %d: %s\n", suite.Turn(o.turn), strings.Join(suite.NotInTurn(o.turn), ", "))
+	}
 	fmt.Printf("\n%.0f s in all, %.0f s of CPU time in guests\n", time.Since(start).Seconds(), r.spent.Seconds())
 	r.closing()
 	return r.failed == 0, nil
 }
 
-// inLanes runs so many guests at a time, the longest first. An error ends the others.
+// inLanes runs so many guests at a time, the longest first, and two that wait in the place of one.
+// An error ends the others.
 func inLanes(ctx context.Context, lanes int, jobs []work, one func(context.Context, work) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	queue := make(chan work, len(jobs))
+	free := semaphore.NewWeighted(int64(2 * lanes))
+	all, running := errgroup.WithContext(ctx)
 	for _, j := range slices.SortedStableFunc(slices.Values(jobs), func(a, b work) int { return cmp.Compare(b.weight(), a.weight()) }) {
-		queue <- j
-	}
-	close(queue)
-	var all sync.WaitGroup
-	errs := make(chan error, lanes)
-	for range lanes {
-		all.Go(func() {
-			for j := range queue {
-				if err := one(ctx, j); err != nil {
-					errs <- err
-					cancel()
-					return
-				}
-			}
+		halves := int64(2)
+		if j.shape.Waits {
+			halves = 1
+		}
+		if err := free.Acquire(running, halves); err != nil {
+			break // another guest's error, which Wait returns
+		}
+		all.Go(func() error {
+			defer free.Release(halves)
+			return one(running, j)
 		})
 	}
-	all.Wait()
-	close(errs)
-	return <-errs
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	return ctx.Err()
 }
 
 // choose picks the tests of each shape. A test that the host judges needs the
@@ -321,7 +325,11 @@ func choose(o options) []work {
 		all := suite.ForShape(s.Name)
 		wanted := map[string]bool{}
 		for _, t := range all {
-			if o.run.MatchString(t.Name) && (!t.Slow || o.all || o.shape != "" || o.run.String() != "") {
+			named := o.shape != "" || o.run.String() != ""
+			if o.turn > 0 && !suite.InTurn(s.Name, t.Name, o.turn) {
+				continue
+			}
+			if o.run.MatchString(t.Name) && (!t.Slow || o.all || named) {
 				wanted[t.Name] = true
 				if t.OnHost {
 					wanted[t.After] = true

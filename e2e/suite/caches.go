@@ -5,7 +5,7 @@ import "time"
 // A machine whose nodes have two last-level caches each, as most new servers have several.
 func init() {
 	Shapes = append(Shapes, Shape{
-		Name: "caches", Nodes: 2, CPUsPerNode: 8, Caches: 2, NodeMiB: 384,
+		Name: "caches", Nodes: 2, CPUsPerNode: 8, Caches: 2, NodeMiB: 384, Waits: true,
 		Distance: [][]int{
 			{10, 21},
 			{21, 10},

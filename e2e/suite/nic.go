@@ -8,7 +8,7 @@ const NICQueues = 4
 
 func init() {
 	Shapes = append(Shapes, Shape{
-		Name: "n2-nic", Nodes: 2, CPUsPerNode: 4, NodeMiB: 320, NIC: 1,
+		Name: "n2-nic", Nodes: 2, CPUsPerNode: 4, NodeMiB: 320, NIC: 1, Waits: true,
 		Distance: [][]int{
 			{10, 21},
 			{21, 10},

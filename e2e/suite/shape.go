@@ -15,6 +15,7 @@ type Shape struct {
 	Caches      int      // last-level caches of a node, each a socket of its own; 0 is 1
 	Distance    [][]int  // SLIT, row = from
 	Guests      int      // so many machines share the tests; 0 is 1
+	Waits       bool     // its tests wait more than they compute: half a CPU and not one and a half
 	Slow        bool     // only when named, or with -all
 	Count       bool     // with the access-counting plugin
 	Arms        []int    // of BottleArms, by number from 0: those that are counted; nil is all
@@ -94,7 +95,7 @@ var Shapes = []Shape{
 	},
 	{
 		// Small, for what asks for no more.
-		Name: "n2", Nodes: 2, CPUsPerNode: 2, NodeMiB: 320,
+		Name: "n2", Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Waits: true,
 		Distance: [][]int{
 			{10, 21},
 			{21, 10},
