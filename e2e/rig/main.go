@@ -115,7 +115,9 @@ func main() {
 		return
 	}
 	var err error
-	if o.run, err = regexp.Compile(*pattern); err != nil || flag.NArg() > 0 || o.lanes < 0 || o.turn < 0 || !slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel) {
+	o.run, err = regexp.Compile(*pattern)
+	known := slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel)
+	if err != nil || flag.NArg() > 0 || o.lanes < 0 || o.turn < 0 || !known {
 		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-turn N] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N] [-cache KIB,WAYS,LINE[,CPUS]] [-arms ARM,ARM]\n       rig -bottle [-machine FILE] COUNTS.csv ...\n       rig -lines COUNTS.csv ...\n       rig -share MEASURED.csv ...")
 		os.Exit(2)
 	}

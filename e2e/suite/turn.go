@@ -2,9 +2,8 @@ package suite
 
 import "slices"
 
-// turns are the tests that take turns, in parts that take about as long. Each stands for guests that have
-// nothing else to test, by the shape's name, or for a test. What a daemon must never lose (observe, enforce,
-// undo, kill) is in no part: it runs each time.
+// turns are the tests that take turns, in three parts of about the same time: a test by its name, or all tests of
+// a shape by the shape's. Tests of loss (observe, enforce, undo, kill, move) are in no part, and so run each time.
 var turns = [][]string{
 	{"n4-count", "homenode.host", "homenode.numactl"},
 	{"virtual", "same", "n8", "homenode.locked", "homenode.load-shift"},

@@ -2,6 +2,8 @@ package flight
 
 import (
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -77,8 +79,8 @@ func (r *Recorder) run() {
 		case err == nil && told != "":
 			told = ""
 			r.log.Info("the flight recorder writes again")
-		case err != nil && err.Error() != told:
-			told = err.Error()
+		case err != nil && cause(err) != told:
+			told = cause(err)
 			r.log.Warn("flight recorder", "err", err)
 		}
 		if r.w.zip != nil {
@@ -91,6 +93,15 @@ func (r *Recorder) run() {
 			time.AfterFunc(beginAgain, func() { r.due.Store(true) })
 		}
 	}
+}
+
+// cause is an error without the name of the file, which differs from one attempt to the next.
+func cause(err error) string {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Op + ": " + path.Err.Error()
+	}
+	return err.Error()
 }
 
 // Close writes what is left and ends the log.

@@ -140,6 +140,34 @@ func TestErrorsAreToldOnce(t *testing.T) {
 	})
 }
 
+// A full disk is told once, although each attempt has a file with another name.
+func TestFullDiskIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, err := Create(t.TempDir(), 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told bytes.Buffer
+		r := NewRecorder(w, slog.New(slog.NewTextHandler(&told, nil)))
+		defer r.Close()
+		r.Add([]byte("{}"), "it fits")
+		synctest.Wait()
+		full(t, func() {
+			r.Add(nil, "the first that does not")
+			synctest.Wait()
+			time.Sleep(beginAgain)
+			for range 3 {
+				r.Add([]byte("{}"), "a line")
+				synctest.Wait()
+				time.Sleep(beginAgain)
+			}
+		})
+		if n := strings.Count(told.String(), "msg=\"flight recorder\""); n != 1 {
+			t.Errorf("told %d times:\n%s", n, &told)
+		}
+	})
+}
+
 // full lets nothing be written to files meanwhile (setrlimit(2), RLIMIT_FSIZE).
 func full(t *testing.T, do func()) {
 	signal.Ignore(unix.SIGXFSZ)
