@@ -48,7 +48,7 @@ var may = map[string][]string{
 	"ui":             {"core", "api", "docs", "ui", "sim"},
 	"ui/view":        {"core"},
 	"cmd":            {"core", "docs", "config", "api", "daemon", "host", "ui", "sim"},
-	"bench":          {"core", "sim", "ui/heat"},
+	"bench":          {"core", "sim", "ui/heat", "bench/sharing"},
 	"bench/probe":    {"core", "host/probe"},
 	"bench/share":    {"core", "host/store", "ui/heat", "ui/view", "bench/openloop"},
 	"bench/seeds":    {"core", "host/probe", "host/store", "bench/openloop"},
