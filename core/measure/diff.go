@@ -3,6 +3,7 @@ package measure
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Change is one number that differs between two documents.
@@ -45,7 +46,7 @@ func Diff(a, b *Document, threshold float64) []Change {
 		}
 		for i, row := range x.Rows {
 			for j, col := range x.Cols {
-				p, q := indexOf(y.Rows, row), indexOf(y.Cols, col)
+				p, q := slices.Index(y.Rows, row), slices.Index(y.Cols, col)
 				if p >= 0 && q >= 0 {
 					add(fmt.Sprintf("latency %s%d to node%d, ns", x.From, row, col), x.Median[i][j], y.Median[p][q], x.CI(i, j), y.CI(p, q), true)
 				}
@@ -59,7 +60,7 @@ func Diff(a, b *Document, threshold float64) []Change {
 			}
 			for i, row := range x.Rows {
 				for j, col := range x.Cols {
-					p, q := indexOf(y.Rows, row), indexOf(y.Cols, col)
+					p, q := slices.Index(y.Rows, row), slices.Index(y.Cols, col)
 					if p < 0 || q < 0 {
 						continue
 					}
@@ -100,15 +101,6 @@ func c2cMedian(c C2C) Value {
 		}
 	}
 	return Value(Median(of))
-}
-
-func indexOf(ids []int, id int) int {
-	for i, v := range ids {
-		if v == id {
-			return i
-		}
-	}
-	return -1
 }
 
 // Merge keeps of an older measurement of the same machine what the newer one

@@ -70,9 +70,7 @@ var units = map[string]uint64{
 
 // amount reads a number with a unit; without one it is in KiB.
 func amount(number, unit string) (topology.KiB, error) {
-	if unit == "" {
-		unit = "KiB"
-	}
+	unit = cmp.Or(unit, "KiB")
 	scale, ok := units[strings.ToLower(unit)]
 	n, err := strconv.ParseUint(strings.TrimSpace(number), 10, 62)
 	if !ok || err != nil || n > (1<<60)/scale {
