@@ -96,15 +96,6 @@ func (v *View) unseen(yield func(workload.ID, homes.Admission) bool) {
 	}
 }
 
-// HeldFor is the home that is held for one workload that has not been seen.
-func (v *View) HeldFor(id workload.ID) (workload.Placement, bool) {
-	a, ok := v.Admitted.Of(id)
-	if !ok || a.Process.PID > 0 {
-		return workload.Placement{}, false
-	}
-	return a.Placement, true
-}
-
 // Left is what each node still has for dedicated work. What is held for work whose ID begins
 // with without does not count as taken; "" leaves nothing out. nil before the first scan.
 func (v *View) Left(without string) []place.Left {
