@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,9 +49,7 @@ type Driver struct {
 
 // New returns a driver.
 func New(o Options) *Driver {
-	if o.Root == nil {
-		o.Root = os.DirFS("/")
-	}
+	o.Root = cmp.Or(o.Root, os.DirFS("/"))
 	if o.Mover == nil {
 		o.Mover = NewMover(MoverOptions{Root: o.Root})
 	}
