@@ -60,7 +60,7 @@ test-arm64: ## unit tests of the measuring code on an emulated arm64
 # Both tools have a module of their own, so that nothing of them is in the product's.
 TOOL = $(GO) tool -modfile=$(CURDIR)/scripts/tools/go.mod
 # Functions that only tests of several packages call.
-TESTS_ONLY := ^(core/control/(ordertest|concern/concerntest)|core/plan/plantest|core/words/wordstest|host/internal/(bus|fault))/|Random\.(Float64|Normal)$$|Room\.Placements$$|Map\.SVG$$|ProcessKey\.UnmarshalText$$
+TESTS_ONLY := ^(core/control/concern/concerntest|core/plan/plantest|core/words/wordstest|host/internal/(bus|fault))/|Random\.(Float64|Normal)$$|Room\.Placements$$|Map\.SVG$$|ProcessKey\.UnmarshalText$$
 
 check: ## what CI checks besides the tests: format, vet, staticcheck, dead and dense code, tidy modules, generated files
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run: gofmt -w .'; exit 1; }
