@@ -38,16 +38,6 @@ func (h *Host) NumberLLCs() {
 	}
 }
 
-// LLC returns a cache by its ID, or nil.
-func (h *Host) LLC(id CacheID) *LLC {
-	for i := range h.LLCs {
-		if h.LLCs[i].ID == id {
-			return &h.LLCs[i]
-		}
-	}
-	return nil
-}
-
 // CachesOn returns the caches that divide nodes: all that have CPUs there. It returns none where
 // every node has one cache, for then the nodes say it all, and where each cache serves one core
 // alone (Arm hosts whose system-level cache the kernel does not list): there is nothing to share.
