@@ -54,8 +54,7 @@ type View struct {
 	Following map[workload.ID]nearness.Following
 	Loads     map[workload.ID]load.Load
 	Subjects  []*place.Subject // what was decided on, rising by ID
-	Undoing   int
-	Facts     plan.State // what placements are decided on, but for those
+	Facts     plan.State       // what placements are decided on, but for those
 	Admitted  homes.Admitted
 }
 

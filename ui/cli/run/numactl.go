@@ -148,7 +148,6 @@ func badFlag(f *pflag.FlagSet, err error) error {
 // numactl is a command line of numactl(8).
 type numactl struct {
 	e         *cli.Env
-	ctx       context.Context
 	at        *whereabouts
 	all       bool // of the machine, not of the cpuset
 	start     cli.Start
@@ -176,7 +175,7 @@ Called as numactl, this program is it: ln -s $(command -v homenode) /usr/local/b
 Beyond numactl: a mask such as 0x3 is nodes 0 and 1, as its manual page has it.`,
 		"  homenode numactl --cpunodebind=0 --membind=0,1 -- redis-server\n  homenode numactl --interleave=all mysqld\n  homenode numactl --hardware",
 		func(c *cobra.Command, args []string) error {
-			n := &numactl{e: e, ctx: cli.ContextOf(c)}
+			n := &numactl{e: e}
 			n.segment.ID = -1
 			return n.run(c, args)
 		})
