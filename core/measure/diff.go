@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -110,12 +111,8 @@ func Merge(older, newer *Document) *Document {
 		return newer
 	}
 	d := *newer
-	if d.Latency == nil {
-		d.Latency = older.Latency
-	}
-	if d.CPULatency == nil {
-		d.CPULatency = older.CPULatency
-	}
+	d.Latency = cmp.Or(d.Latency, older.Latency)
+	d.CPULatency = cmp.Or(d.CPULatency, older.CPULatency)
 	if d.Bandwidth == nil {
 		d.Bandwidth = older.Bandwidth
 	}
@@ -133,9 +130,8 @@ func Merge(older, newer *Document) *Document {
 	}
 	// Sigma and the share thrown out belong to the latencies.
 	if newer.Latency == nil && newer.Pages == nil && older.Run != nil && d.Run != nil {
-		run := *d.Run
-		run.Sigma, run.Rejected = older.Run.Sigma, older.Run.Rejected
-		d.Run = &run
+		d.Run = new(*d.Run)
+		d.Run.Sigma, d.Run.Rejected = older.Run.Sigma, older.Run.Rejected
 	}
 	return &d
 }

@@ -97,7 +97,7 @@ func (m *Model) nodes() []string {
 	for i := range shown {
 		text := fmt.Sprint(shown[i].ID)
 		if cell >= wordyCell {
-			text += m.paint(dim, "  CPUs "+dash(shown[i].CPUs))
+			text += m.paint(dim, "  CPUs "+cmp.Or(shown[i].CPUs, "-"))
 		}
 		first += left(text, cell-gap) + strings.Repeat(" ", gap)
 	}
