@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/topology/strict"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/cli"
@@ -137,7 +138,7 @@ func badFlag(f *pflag.FlagSet, err error) error {
 	if name, is := strings.CutPrefix(text, "unknown flag: --"); is {
 		var known []string
 		f.VisitAll(func(x *pflag.Flag) { known = append(known, x.Name) })
-		if near := cli.Nearest(name, known); near != "" {
+		if near := strict.Nearest(name, known); near != "" {
 			return fmt.Errorf("unknown option --%s; did you mean --%s?", name, near)
 		}
 		return fmt.Errorf("unknown option --%s; see `homenode %s --help`", name, f.Name())
