@@ -217,7 +217,7 @@ generate: ## files that are made of others: the scheduler's objects, the README'
 	sh host/scx/bpf/build.sh
 	$(GO) run ./cmd/homenode topology --host testdata/hosts/sub-numa-cxl.json --svg docs/topology.svg
 	$(GO) run ./cmd/homenode demo --record docs
-	$(GO) run ./cmd/man docs/man
+	$(GO) run ./scripts/man docs/man
 	sed -i -E "s/^(version|appVersion): .*/\1: $$(cat VERSION)/" packaging/kube/chart/Chart.yaml
 	sed -i -E "s/^version = .*/version = \"$$(cat VERSION)\"/" integrations/openstack/pyproject.toml
 	$(GO) -C packaging run ./pack -manifests kube/homenode.yaml

@@ -55,6 +55,7 @@ var may = map[string][]string{
 	"e2e":            {"e2e"},
 	"e2e/page":       {"api", "core", "ui/web", "ui/house"}, // a module of its own
 	"scripts":        {},
+	"scripts/man":    {"core", "docs", "config", "api", "ui", "sim"},
 	"docs":           {},
 	"packaging":      {},                        // a module of its own
 	"cluster":        {"core", "api", "daemon"}, // modules of their own; daemon in tests alone
