@@ -97,7 +97,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	h := o.Trace.Host
 	out := &Result{Schema: "homenode-sim/1", Seed: o.Seed, Trace: o.Trace.Name, Events: len(o.Trace.Events),
-		Host: Host{Nodes: len(h.Nodes), CPUs: h.Online.Len(), MemoryKiB: int64(h.Memory()), Measured: h.Measured != nil}}
+		Host: Host{
+			Nodes: len(h.Nodes), CPUs: h.Online.Len(), MemoryKiB: int64(h.Memory()), Measured: h.Measured != nil,
+		}}
 	for _, p := range o.Policies {
 		score, err := simulate(ctx, &o, p)
 		if err != nil {

@@ -45,7 +45,10 @@ func (c *Collector) Done(host string, worst int) (Report, error) {
 		r.Changed = append(r.Changed, *c.changed[kind])
 	}
 	if h := c.host; h != nil {
-		r.Machine = &Machine{CPU: h.CPU, Packages: len(h.Packages), Nodes: len(h.Nodes), CPUs: h.Online.Len(), MemoryKiB: int64(h.Memory())}
+		r.Machine = &Machine{
+			CPU: h.CPU, Packages: len(h.Packages), Nodes: len(h.Nodes), CPUs: h.Online.Len(),
+			MemoryKiB: int64(h.Memory()),
+		}
 	}
 	astray := c.worst(&r, worst)
 	r.Headline = c.headline(&r, astray)

@@ -133,7 +133,8 @@ type InUseError struct {
 }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("cgroup %s: the %s controller stays on, %s still uses it", e.Cgroup, e.Controller, cmp.Or(e.By, "a child"))
+	by := cmp.Or(e.By, "a child")
+	return fmt.Sprintf("cgroup %s: the %s controller stays on, %s still uses it", e.Cgroup, e.Controller, by)
 }
 
 // Unwrap makes the error known as one that others outlive.
