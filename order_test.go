@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// ordered is a package whose files have an order: each uses declarations of files below it alone.
+// ordered is a package with an order of files: each uses declarations of files below it alone.
 type ordered struct {
 	dir    string
 	files  []string          // all but doc.go, lowest first
@@ -71,7 +71,7 @@ func (p ordered) pointsDown(t *testing.T) {
 		t.Errorf("%d files, %d in the order", len(files), len(p.files))
 	}
 	uses := map[*ast.Ident]types.Object{}
-	// What other packages declare is not resolved here: it is no arrow between these files.
+	// Declarations of other packages are not resolved: they are no arrows between these files.
 	check := types.Config{Importer: none{}, Error: func(error) {}}
 	pkg, _ := check.Check("files", fset, files, &types.Info{Uses: uses})
 	arrows := map[string]bool{}

@@ -140,9 +140,9 @@ func sample(keys []key, defaults map[string]string) string {
 	return b.String()
 }
 
-// configHead is what homenode.yaml(5) has before its keys, in the Markdown of go-md2man. Its date and version are to be filled in.
+// configHead is the part of homenode.yaml(5) before its keys, a format for date and version in the Markdown of go-md2man.
 //
-//go:embed homenode.yaml.md
+//go:embed head.txt
 var configHead string
 
 // configPage is homenode.yaml(5) in roff.
