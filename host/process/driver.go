@@ -3,7 +3,6 @@ package process
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -216,7 +215,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 		return err
 	}
 	c := change{Driver: d, old: map[int]topology.CPUSet{}}
-	err = c.everywhere(ctx, func() (int, error) {
+	return c.orNothing(ctx, func() (int, error) {
 		members, err := d.proc.family(step.Target.Processes)
 		if err != nil {
 			return 0, err
@@ -239,11 +238,6 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 		}
 		return n, nil
 	})
-	if err != nil {
-		// Also when all are gone: children changed before may live on.
-		return errors.Join(err, c.putBack())
-	}
-	return nil
 }
 
 // Pin gives each thread of a process the CPUs that the value of an Affinity setting says, and
@@ -255,7 +249,7 @@ func (d *Driver) Pin(ctx context.Context, p workload.Process, value string) erro
 		return err
 	}
 	c := change{Driver: d, old: map[int]topology.CPUSet{}}
-	err = c.everywhere(ctx, func() (int, error) {
+	return c.orNothing(ctx, func() (int, error) {
 		return c.threads(p, func(tid int, _ topology.CPUSet) topology.CPUSet {
 			if cpus, own := want.except[tid]; own {
 				return cpus
@@ -263,10 +257,6 @@ func (d *Driver) Pin(ctx context.Context, p workload.Process, value string) erro
 			return want.main
 		})
 	})
-	if err != nil {
-		return errors.Join(err, c.putBack())
-	}
-	return nil
 }
 
 // Present returns nil while the process of the entry exists.
