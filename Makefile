@@ -60,7 +60,7 @@ test-arm64: ## unit tests of the measuring code on an emulated arm64
 # Both tools have a module of their own, so that nothing of them is in the product's.
 TOOL = $(GO) tool -modfile=$(CURDIR)/scripts/tools/go.mod
 # Functions that only tests of several packages call.
-TESTS_ONLY := ^(core/control/(ordertest|concern/concerntest)|core/plan/plantest|core/words/wordstest|host/internal/(bus|fault))/|Random\.(Float64|Normal)$$|Room\.Placements$$|Map\.SVG$$|ProcessKey\.UnmarshalText$$
+TESTS_ONLY := ^(core/control/concern/concerntest|core/plan/plantest|core/words/wordstest|host/internal/(bus|fault))/|Random\.(Float64|Normal)$$|Room\.Placements$$|Map\.SVG$$|ProcessKey\.UnmarshalText$$
 
 # `make -j2 -O check` checks two of these at a time.
 check: check-go check-modules check-docs ## what CI checks besides the tests: format, vet, staticcheck, dead and dense code, tidy modules, generated files
@@ -224,7 +224,7 @@ generate: ## files that are made of others: the scheduler's objects, the README'
 	sh host/scx/bpf/build.sh
 	$(GO) run ./cmd/homenode topology --host testdata/hosts/sub-numa-cxl.json --svg docs/topology.svg
 	$(GO) run ./cmd/homenode demo --record docs
-	$(GO) run ./cmd/man docs/man
+	$(GO) run ./scripts/man docs/man
 	sed -i -E "s/^(version|appVersion): .*/\1: $$(cat VERSION)/" packaging/kube/chart/Chart.yaml
 	sed -i -E "s/^version = .*/version = \"$$(cat VERSION)\"/" integrations/openstack/pyproject.toml
 	$(GO) -C packaging run ./pack -manifests kube/homenode.yaml

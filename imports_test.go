@@ -48,21 +48,22 @@ var may = map[string][]string{
 	"ui":             {"core", "api", "docs", "ui", "sim"},
 	"ui/view":        {"core"},
 	"cmd":            {"core", "docs", "config", "api", "daemon", "host", "ui", "sim"},
-	"bench":          {"core", "sim", "ui/heat"},
+	"bench":          {"core", "sim", "ui/heat", "bench/sharing"},
 	"bench/probe":    {"core", "host/probe"},
 	"bench/share":    {"core", "host/store", "ui/heat", "ui/view", "bench/openloop"},
 	"bench/seeds":    {"core", "host/probe", "host/store", "bench/openloop"},
 	"e2e":            {"e2e"},
 	"e2e/page":       {"api", "core", "ui/web", "ui/house"}, // a module of its own
 	"scripts":        {},
+	"scripts/man":    {"core", "docs", "config", "api", "ui", "sim"},
 	"docs":           {},
 	"packaging":      {},                        // a module of its own
 	"cluster":        {"core", "api", "daemon"}, // modules of their own; daemon in tests alone
 
-	"core/control/scene": {"core/control/ordertest",
+	"core/control/scene": {
 		"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/hostprep", "core/balance", "core/load",
 	},
-	"core/control/work": {"core/control/ordertest",
+	"core/control/work": {
 		"core/words", "core/topology", "core/workload", "core/plan", "core/share", "core/hostprep", "core/control/journal",
 	},
 	"core/control/differ":     {"core/workload", "core/plan", "core/control/concern", "core/control/work"},
@@ -72,14 +73,13 @@ var may = map[string][]string{
 	"core/control/history":    {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/homes", "core/control/scene", "core/control/work"},
 	"core/control/settings":   {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/irq", "core/share", "core/control/concern", "core/control/scene", "core/control/work"},
 	"core/control/view":       {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/load", "core/control/concern", "core/control/homes", "core/control/scene", "core/control/settings", "core/control/switchback", "core/control/work"},
-	"core/control/ordertest":  {},
 	"core/place/inside":       {"core/topology", "core/workload"},
 	"core/place/nearness":     {"core/words", "core/topology", "core/workload"},
 	"core/place/demand":       {"core/topology", "core/workload"},
 	"core/place/cores":        {"core/topology", "core/workload", "core/plan", "core/place/demand"},
 	"core/place/arrange":      {"core/words", "core/topology", "core/workload", "core/plan", "core/place"},
 	"core/share/goal":         {"core/words", "core/workload"},
-	"core/control/homes":      {"core/control/ordertest", "core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/scene"},
+	"core/control/homes":      {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/scene"},
 
 	"e2e/guest/lab":      {"e2e/suite", "e2e/marks"},
 	"e2e/guest/kernel":   {"e2e/guest/lab", "e2e/suite"},

@@ -36,8 +36,7 @@ func (l *Local) Share() *float64 {
 	if l.all == 0 {
 		return nil
 	}
-	share := l.local / l.all
-	return &share
+	return new(l.local / l.all)
 }
 
 // Locality is the share of local accesses over all online workloads of which it is known, each

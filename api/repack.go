@@ -79,8 +79,7 @@ func Repacked(id workload.ID, r *place.Repacking) RepackAnswer {
 		a.Worse = []place.Worsening{}
 	}
 	if r.Admitted() {
-		p := Planned(&r.Result.Placement)
-		a.Place = &p
+		a.Place = new(Planned(&r.Result.Placement))
 	}
 	return a
 }

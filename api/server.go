@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,9 +58,7 @@ func Serve(ctx context.Context, l net.Listener, b Backend, a Access) error {
 func serve(ctx context.Context, l net.Listener, b Backend, a Access, peerOf func(net.Conn) (peer, error)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if a.Refused == nil {
-		a.Refused = &Refusals{}
-	}
+	a.Refused = cmp.Or(a.Refused, &Refusals{})
 	s := newServer(counted(b, guarded(a.Refused, handler(ctx, b, a))), func(c net.Conn) *placed { return c.(*placed) })
 	s.IdleTimeout = time.Minute
 	who := func(c net.Conn) peer {

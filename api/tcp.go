@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -14,6 +15,7 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -87,9 +89,7 @@ func streamsOf(p peer) (each, all int) {
 func ServeTCP(ctx context.Context, l net.Listener, b Backend, r Remote) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if r.Refused == nil {
-		r.Refused = &Refusals{}
-	}
+	r.Refused = cmp.Or(r.Refused, &Refusals{})
 	access := Access{Group: -1, Houses: r.Houses, Refused: r.Refused, streams: streamsOf}
 	s := newServer(counted(b, r.guarded(readOnly(handler(ctx, b, access)))), func(c net.Conn) *placed {
 		if secure, ok := c.(*tls.Conn); ok {
@@ -246,12 +246,7 @@ func (r *Remote) named(host string) bool {
 	if strings.EqualFold(name, "localhost") {
 		return true
 	}
-	for _, own := range r.Names {
-		if own != "" && strings.EqualFold(name, own) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(r.Names, func(own string) bool { return own != "" && strings.EqualFold(name, own) })
 }
 
 // foreign reports whether a browser sends a request for a page of another origin. What is no

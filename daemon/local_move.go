@@ -9,7 +9,6 @@ import (
 	"github.com/homenode/homenode/api"
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/plan"
-	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -21,18 +20,14 @@ func (l *Local) moveProcess(ctx context.Context, pid int, order api.MoveOrder) (
 	if err != nil {
 		return api.MoveAnswer{}, &api.Error{Code: api.NotFound, Text: err.Error()}
 	}
-	var nodes topology.NodeSet
-	a := api.MoveAnswer{Schema: "homenode-move/3", Workload: o.ID, Outcome: plan.Placed, FromCPUs: o.CPUs, To: order.To, Steps: []plan.Step{}}
+	a := api.MoveAnswer{Schema: "homenode-move/3", Workload: o.ID, Outcome: plan.Placed, From: h.NodesOf(o.CPUs), FromCPUs: o.CPUs, To: order.To, Steps: []plan.Step{}}
 	for i := range h.Nodes {
 		n := &h.Nodes[i]
-		nodes.Add(n.ID)
-		if n.CPUs.Intersects(o.CPUs) {
-			a.From.Add(n.ID)
-		}
 		if order.To.Has(n.ID) {
 			a.CPUs = a.CPUs.Union(n.CPUs)
 		}
 	}
+	nodes := h.AllNodes()
 	if bad := order.To.Minus(nodes); order.To.Empty() || !bad.Empty() {
 		return api.MoveAnswer{}, &api.Error{Code: api.BadRequest, Text: fmt.Sprintf("--to %s: this machine has %s only", order.To, words.Nodes(nodes))}
 	}

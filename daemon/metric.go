@@ -71,8 +71,7 @@ func (d *Daemon) follow(ctx context.Context, i int) {
 		case <-d.o.Clock.After(readWithin + grace):
 			now.Failed = plan.ErrNoAnswer.Error()
 		}
-		kept := now
-		d.readings[i].Store(&kept)
+		d.readings[i].Store(new(now))
 		select {
 		case <-ctx.Done():
 			return

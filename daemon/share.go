@@ -150,8 +150,7 @@ func (v *View) goals(out *api.Sharing) {
 		x := &g.Goals[i]
 		w := api.ShareGoal{ID: x.Workload, Metric: x.Metric, Unit: x.Unit, Most: x.Most, State: x.State, Why: x.Why.String(), Limits: i == g.Worst}
 		if x.Known {
-			age := v.At.Sub(x.At).Seconds()
-			w.Value, w.Age = &x.Value, &age
+			w.Value, w.Age = &x.Value, new(v.At.Sub(x.At).Seconds())
 		}
 		if x.Why.None() {
 			w.Slack = &x.Slack

@@ -64,12 +64,10 @@ func (v *View) Status(version string) api.Status {
 		}
 	}
 	if v.Partition.Partition != plan.AnyClass {
-		partition := wirePartition(&v.Partition)
-		s.Partition = &partition
+		s.Partition = new(wirePartition(&v.Partition))
 	}
 	if v.Sharing.On {
-		sharing := v.sharing()
-		s.Sharing = &sharing
+		s.Sharing = new(v.sharing())
 	}
 	if k := &v.Scheduler; k.Seen.Loaded != "" && !v.Sharing.On {
 		s.Problems = append(s.Problems, words.Because(words.SchedulerStays, k.Seen.Loaded).String())
@@ -78,8 +76,7 @@ func (v *View) Status(version string) api.Status {
 		s.Problems = append(s.Problems, words.Because(words.SchedulerUntiered, n, n+v.Scheduler.Seen.Tiers, v.Scheduler.Seen.Tiers).String())
 	}
 	if v.Trial.Trial != nil {
-		t := wireSwitchback(&v.Trial)
-		s.Trial = &t
+		s.Trial = new(wireSwitchback(&v.Trial))
 	}
 	if v.Balancing.State != "" {
 		s.Balance = &v.Balancing
@@ -107,12 +104,10 @@ func (d *Daemon) Room(_ context.Context, without string) (api.Room, error) {
 			n.BatchCPUs = &v.Sharing.Nodes[k].CPUs
 		}
 		if k := slices.IndexFunc(v.Sharing.Memory, func(m workload.NodeMemory) bool { return m.Node == left.Node }); k >= 0 {
-			kib := int64(v.Sharing.Memory[k].KiB)
-			n.BatchMemoryKiB = &kib
+			n.BatchMemoryKiB = new(int64(v.Sharing.Memory[k].KiB))
 		}
 		if left.Memory != topology.None {
-			kib := int64(left.Memory)
-			n.MemoryKiB = &kib
+			n.MemoryKiB = new(int64(left.Memory))
 		}
 		for _, p := range left.HugePages {
 			n.HugePages = append(n.HugePages, api.HugeRoom{SizeKiB: int64(p.Size), FreeKiB: int64(p.Free)})
@@ -399,8 +394,7 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 			w.CPUSetPlanned = g.CPUs.String()
 		}
 		if total := workload.Total(o.Memory); total > 0 {
-			share := float64(workload.On(o.Memory, p.Home.Union(o.Lower))) / float64(total)
-			w.OnHome = &share
+			w.OnHome = new(float64(workload.On(o.Memory, p.Home.Union(o.Lower))) / float64(total))
 		}
 		w.LocalityExpected = w.Locality
 	}
@@ -418,8 +412,7 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 	for _, s := range all[o.ID].steps {
 		w.Steps = append(w.Steps, s)
 		if s.Gain != (plan.Gain{}) { // else it is not about memory
-			after := s.Gain.LocalityAfter
-			w.LocalityExpected = &after
+			w.LocalityExpected = new(s.Gain.LocalityAfter)
 		}
 	}
 	w.State, w.Why = v.state(o, all[o.ID])
@@ -469,8 +462,7 @@ func (v *View) links(o *workload.Observation, spec *workload.Spec) []api.Link {
 			x.Follows, x.Why = f.Follows, f.Why.String()
 		}
 		if l.Counted && l.Last >= 0 {
-			rate := l.Rate
-			x.MiBs = &rate
+			x.MiBs = new(l.Rate)
 		}
 		for _, n := range spec.Near {
 			if n.Learned && n.Device == l.Device && n.Nodes.Equal(l.Nodes) {

@@ -100,8 +100,7 @@ func leastSlack(v *control.View) *float64 {
 	if g == nil || g.Worst < 0 {
 		return nil
 	}
-	slack := math.Round(1000*g.Goals[g.Worst].Slack) / 1000
-	return &slack
+	return new(math.Round(1000*g.Goals[g.Worst].Slack) / 1000)
 }
 
 // withSlack appends a point to a curve that has before points, and begins one at the first known slack.

@@ -60,9 +60,7 @@ type generator struct {
 
 // Generate makes a trace up.
 func Generate(g Generation) (*Trace, error) {
-	if g.Events == 0 {
-		g.Events = defaultEvents
-	}
+	g.Events = cmp.Or(g.Events, defaultEvents)
 	switch {
 	case !slices.Contains(Kinds, g.Kind):
 		return nil, fmt.Errorf("kind %q; want %s", g.Kind, strings.Join(Kinds, ", "))
@@ -109,9 +107,7 @@ func (x *generator) scale() {
 			memory += n.Memory
 		}
 	}
-	if memory == 0 {
-		memory = topology.KiB(cpus) * 2 << 20
-	}
+	memory = cmp.Or(memory, topology.KiB(cpus)*2<<20)
 	x.most = max(1, cpus/2)
 	weights := 0
 	for _, s := range sizes {
@@ -119,9 +115,7 @@ func (x *generator) scale() {
 		weights += s.weight
 	}
 	x.meanV /= float64(weights)
-	if x.Workloads == 0 {
-		x.Workloads = max(2, int(0.75*float64(cpus)/(x.meanV*meanBusy)))
-	}
+	x.Workloads = cmp.Or(x.Workloads, max(2, int(0.75*float64(cpus)/(x.meanV*meanBusy))))
 	// Jobs have one, two or four of these for each vCPU, two on average, and hold
 	// three fifths of the memory together.
 	per := 0.6 * float64(memory) / (float64(x.Workloads) * x.meanV * 2)

@@ -74,9 +74,7 @@ func newModel(h *topology.Host) *model {
 				m.node[j] = max(m.node[j], measuredMiBs(h, i, j))
 			}
 		}
-		if m.node[j] == 0 {
-			m.node[j] = nodeMiBs
-		}
+		m.node[j] = cmp.Or(m.node[j], nodeMiBs)
 	}
 	for i := range n {
 		for j := range n {

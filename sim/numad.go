@@ -308,5 +308,3 @@ func (n *numad) carrySome(j *job) bool {
 	n.score.MovedBytes += int64(before-left) << 10
 	return left < before
 }
-
-func (n *numad) tick(context.Context) error { return nil }

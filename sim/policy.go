@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -45,6 +44,7 @@ func anyNode(r *reference, _ *Demand) []int {
 // kernel puts them: nobody told it, and it does not look. interleave and none
 // confine nobody; they let in what the whole host holds.
 type reference struct {
+	nobody    // nothing wakes it
 	m         *machine
 	policy    plan.Policy
 	random    *rand.Rand
@@ -346,13 +346,6 @@ func (r *reference) leaks(context.Context) []string {
 		})...)
 }
 
-func (r *reference) begin(context.Context) error { return nil }
-func (r *reference) tick(context.Context) error  { return nil }
-func (r *reference) due() (time.Duration, bool)  { return 0, false }
-func (r *reference) wake(context.Context)        {}
-func (r *reference) trouble() []string           { return nil }
-func (r *reference) end()                        {}
-
 func (r *reference) ledger() ([]plan.Placement, bool) {
 	changed := r.saved
 	r.saved = false
@@ -362,15 +355,12 @@ func (r *reference) ledger() ([]plan.Placement, bool) {
 // placementFor is the placement of a job that has its CPUs and memory already.
 func placementFor(m *machine, j *job) plan.Placement {
 	p := plan.Placement{Workload: j.id, Class: j.demand.Class, Importance: j.demand.Importance, VCPUs: j.demand.VCPUs,
-		CPUs: j.cpus, Pins: j.cpus.Slice(), Bound: true, Start: j.process.Start}
+		Home: m.host.NodesOf(j.cpus), CPUs: j.cpus, Pins: j.cpus.Slice(), Bound: true, Start: j.process.Start}
 	for i := range m.host.Nodes {
 		id := m.host.Nodes[i].ID
 		if j.mem[i] > 0 {
 			p.Memory = append(p.Memory, workload.NodeMemory{Node: id, KiB: j.mem[i]})
 			p.Asked += j.mem[i]
-			p.Home.Add(id)
-		}
-		if m.host.Nodes[i].CPUs.Intersects(j.cpus) {
 			p.Home.Add(id)
 		}
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"container/heap"
 	"math"
 	"math/rand/v2"
@@ -107,9 +108,7 @@ func (m *machine) stretch(seed uint64) (took, ideal float64) {
 				q.cores[i]++
 			}
 		}
-		if q.cores[i] == 0 {
-			q.cores[i] = int(m.cpus[i])
-		}
+		q.cores[i] = cmp.Or(q.cores[i], int(m.cpus[i]))
 	}
 	for k, j := range m.jobs {
 		own := -1

@@ -83,9 +83,7 @@ const defaultPeriod = 2 * time.Second
 // Run simulates every policy in turn. What goes wrong inside of a simulation is
 // in its score; an error is bad input or the end of ctx.
 func Run(ctx context.Context, o Options) (*Result, error) {
-	if o.Period == 0 {
-		o.Period = defaultPeriod
-	}
+	o.Period = cmp.Or(o.Period, defaultPeriod)
 	if len(o.Policies) == 0 {
 		o.Policies = Policies
 	}
@@ -99,10 +97,9 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	h := o.Trace.Host
 	out := &Result{Schema: "homenode-sim/1", Seed: o.Seed, Trace: o.Trace.Name, Events: len(o.Trace.Events),
-		Host: Host{Nodes: len(h.Nodes), CPUs: h.Online.Len(), Measured: h.Measured != nil}}
-	for i := range h.Nodes {
-		out.Host.MemoryKiB += int64(max(0, h.Nodes[i].Memory))
-	}
+		Host: Host{
+			Nodes: len(h.Nodes), CPUs: h.Online.Len(), MemoryKiB: int64(h.Memory()), Measured: h.Measured != nil,
+		}}
 	for _, p := range o.Policies {
 		score, err := simulate(ctx, &o, p)
 		if err != nil {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -168,8 +169,6 @@ func eventOf(e *replay.Event, h *topology.Host, at time.Duration) Event {
 			}
 		}
 	}
-	if out.Demand.Bandwidth == 0 {
-		out.Demand.Bandwidth = int64(out.Demand.VCPUs) * bandwidthPerCPU
-	}
+	out.Demand.Bandwidth = cmp.Or(out.Demand.Bandwidth, int64(out.Demand.VCPUs)*bandwidthPerCPU)
 	return out
 }

@@ -1,4 +1,4 @@
-// Goalsim plays the scenarios of sim/sharing with latency goals, with many seeds, under the daemon's own
+// Goalsim plays the scenarios of bench/sharing with latency goals, with many seeds, under the daemon's own
 // decisions and under published rules, and writes the results.
 //
 //	go run ./bench/goalsim                  # bench/results/share-goals.md and .csv
@@ -25,7 +25,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/homenode/homenode/sim/sharing"
+	"github.com/homenode/homenode/bench/sharing"
 )
 
 // cell is one scenario under one policy.
@@ -175,13 +175,13 @@ func (c *column) all(cells []*cell, policy string) (out []float64) {
 }
 
 const preface = `Homenode is control.Next as the daemon runs it, every 2 s, with and without goals; what it sets takes effect
-half a second later. Both scan early where online work finds no idle CPU (sim/sharing/loop.go), as the daemon does
-when a pressure trigger fires. The others follow their publications (sim/sharing/policy.go, peers.go):
+half a second later. Both scan early where online work finds no idle CPU (bench/sharing/loop.go), as the daemon does
+when a pressure trigger fires. The others follow their publications (bench/sharing/policy.go, peers.go):
 Koordinator's suppressor every second, PerfIso every half second, Heracles every 2 and 15 s, PARTIES every half
 second. Heracles and PARTIES give online and batch work cores of their own, and also divide caches (both) and
 memory bandwidth (PARTIES); homenode divides cores alone here.
 
-The latency model (sim/sharing/latency.go) has a queue (M/G/k, a node is k servers), busy SMT siblings, caches,
+The latency model (bench/sharing/latency.go) has a queue (M/G/k, a node is k servers), busy SMT siblings, caches,
 memory bandwidth, and the cost of taking a CPU from batch work. It is no measurement: its constants are chosen,
 not fitted. A policy sees each service's p99 of its own last interval with 3 % noise at 2 s, more at shorter
 ones. A goal is 1.2 to 1.6 times the p99 at the service's ordinary peak without batch work.

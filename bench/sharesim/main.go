@@ -1,10 +1,10 @@
-// Sharesim plays the scenarios of sim/sharing with many seeds, under the daemon's own decisions
+// Sharesim plays the scenarios of bench/sharing with many seeds, under the daemon's own decisions
 // and under rules that others have published, and writes what came of it.
 //
 //	go run ./bench/sharesim                # bench/results/share-sim.md and .csv
 //	go run ./bench/sharesim -seeds 3 -o ""
 //
-// The exit status is 1 when a run of the daemon did not keep a bound of sim/sharing.
+// The exit status is 1 when a run of the daemon did not keep a bound of bench/sharing.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/homenode/homenode/sim/sharing"
+	"github.com/homenode/homenode/bench/sharing"
 )
 
 // cell is one scenario under one policy.
@@ -130,7 +130,7 @@ func write(cells []*cell, seeds int, dir string, cost bool) error {
 	fmt.Fprintf(w, "# Sharing in the simulator: %d scenarios × %d seeds\n\n", len(cells)/len(sharing.Policies), seeds)
 	fmt.Fprintf(w, "%s; %s; `make bench-share-sim`. Every run is in share-sim.csv.\n\n", machine(), runtime.Version())
 	fmt.Fprint(w, `Homenode is control.Next as the daemon runs it, every 2 s; what it sets takes effect half a second later. The others are rules written from what is published of them
-(sim/sharing/policy.go): Koordinator's suppressor every second, PerfIso every half second. Online work is served first under all of them but static halves. The simulator has no caches and no SMT:
+(bench/sharing/policy.go): Koordinator's suppressor every second, PerfIso every half second. Online work is served first under all of them but static halves. The simulator has no caches and no SMT:
 how much online work feels is not in these figures.
 
 - err: how far the CPUs that were busy, over ten seconds, were from what was possible, in hundredths of the host's CPUs. Possible is the target, or less where the CPUs kept idle or what
@@ -163,7 +163,7 @@ how much online work feels is not in these figures.
 	}
 	byScenario(w, cells)
 	bad := 0
-	fmt.Fprintf(w, "\n## Bounds\n\nEach run of homenode must be within %d points, cut nothing, turn %.1f times a minute at most, leave batch work %.0f %% of what is possible, and more: Broken in sim/sharing/judge.go.\n\n", sharing.MostErr, sharing.MostTurns, 100*sharing.LeastDone)
+	fmt.Fprintf(w, "\n## Bounds\n\nEach run of homenode must be within %d points, cut nothing, turn %.1f times a minute at most, leave batch work %.0f %% of what is possible, and more: Broken in bench/sharing/judge.go.\n\n", sharing.MostErr, sharing.MostTurns, 100*sharing.LeastDone)
 	for _, x := range cells {
 		if x.policy == sharing.Homenode {
 			bad += len(x.broken)
@@ -262,7 +262,7 @@ themselves are not in it), without sharing and with it. Decide is the part of co
 
 ` + "```\n"
 	for _, args := range [][]string{
-		{"-bench", "^BenchmarkRound300$", "-benchtime", "300x", "./sim/sharing"},
+		{"-bench", "^BenchmarkRound300$", "-benchtime", "300x", "./bench/sharing"},
 		{"-bench", "^BenchmarkDecide$", "./core/share"},
 		{"-bench", "^BenchmarkShare300$", "./host/observe"},
 	} {

@@ -52,7 +52,7 @@ func deviceName(n topology.NodeID) string { return fmt.Sprintf("numa%d", n) }
 func devices(room *api.Room, o offer) []resourceapi.Device {
 	out := []resourceapi.Device{}
 	for _, left := range room.Nodes {
-		i := slices.IndexFunc(room.Host.Nodes, func(n topology.Node) bool { return n.ID == left.Node })
+		i := room.Host.Index(left.Node)
 		if i < 0 || room.Host.Nodes[i].Kind == topology.NoMem {
 			continue
 		}

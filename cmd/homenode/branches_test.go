@@ -11,7 +11,7 @@ import (
 
 // mostBranches is how many branches this package has. Wiring has few: a decision belongs to the package that it is
 // about. The number may only fall; a commit that lowers it writes the new one here.
-const mostBranches = 413
+const mostBranches = 409
 
 // TestBranches counts if, for, case, && and || in this package.
 func TestBranches(t *testing.T) {

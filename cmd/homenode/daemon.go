@@ -47,6 +47,7 @@ import (
 	"github.com/homenode/homenode/host/store"
 	"github.com/homenode/homenode/ui/cli"
 	"github.com/homenode/homenode/ui/house"
+	"github.com/homenode/homenode/ui/trial"
 )
 
 // wallClock is the time of this machine.
@@ -90,7 +91,8 @@ func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers 
 	defer s.Close()
 
 	options := optionsFor(c)
-	options.Metrics = metricsOf(&c)
+	source := func(g *workload.Goal) daemon.MetricSource { return trial.OfGoal(g, c.Share.Prometheus) }
+	options.Metrics = daemon.Metrics(c.Goals(), source)
 	options.Store = s
 	options.Self = holdings
 	options.Admitted = runsHere(c.StateDir).Admitted

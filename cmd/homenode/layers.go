@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -37,18 +38,10 @@ func configFrom(o cli.DaemonOptions, layers []config.Layer) (config.Config, erro
 			return c, err
 		}
 	}
-	if o.Mode != "" {
-		c.Mode = config.Mode(o.Mode)
-	}
-	if o.StateDir != "" {
-		c.StateDir = o.StateDir
-	}
-	if o.Socket != "" {
-		c.Socket = o.Socket
-	}
-	if o.Period != 0 {
-		c.Period = o.Period
-	}
+	c.Mode = cmp.Or(config.Mode(o.Mode), c.Mode)
+	c.StateDir = cmp.Or(o.StateDir, c.StateDir)
+	c.Socket = cmp.Or(o.Socket, c.Socket)
+	c.Period = cmp.Or(o.Period, c.Period)
 	if o.Listen != "" {
 		c.API.Listen = o.Listen
 		if _, err := c.API.Address(); err != nil { // of the command line, not of a file

@@ -327,8 +327,7 @@ func (d *decider) fit(o *option) ([]plan.Placement, words.Reason) {
 // report writes the report on options that were weighed.
 func (d *decider) report(r *Report, options []option, chosen *option) {
 	if chosen != nil {
-		c := d.candidate(chosen)
-		r.Chosen = &c
+		r.Chosen = new(d.candidate(chosen))
 		r.State = Moves
 		if !d.in.Settings.Act {
 			r.State = Would

@@ -237,16 +237,11 @@ func (s *State) forgetGone(gone func(workload.ID) bool) {
 
 // Names that callers of control use for what concerns have.
 type (
-	Sharing       = sharing.View
 	SavedSharing  = sharing.Saved
 	ShareOrder    = sharing.Order
-	LeftAlone     = sharing.LeftAlone
 	CacheUse      = sharing.CacheUse
-	Caching       = caches.Caching
-	Scheduler     = scheduler.Scheduler
 	UpgradeOrder  = scheduler.Order
 	Upgraded      = scheduler.Upgraded
-	Devices       = interrupts.Devices
 	InterruptMode = interrupts.Mode
 	TierSettings  = fasttier.Settings
 	TierMode      = fasttier.Mode

@@ -8,13 +8,11 @@ import (
 
 // What package homes describes.
 type (
-	Decisions    = homes.Decisions
 	PlaceRequest = homes.PlaceRequest
 	Exact        = homes.Exact
 	MoveRequest  = homes.MoveRequest
 	Placed       = homes.Placed
 	Moved        = homes.Moved
-	Fit          = homes.Fit
 )
 
 // MostAsked is how many workloads one what-if question may name.

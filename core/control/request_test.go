@@ -865,7 +865,7 @@ func TestViewOfWhatIsHeldStands(t *testing.T) {
 			want[len(want)-1] = fmt.Sprint(map[workload.ID]workload.Placement(nil))
 		}
 		for _, id := range []workload.ID{"a", "b", "c", "none"} {
-			p, ok := v.HeldFor(id)
+			p, ok := v.Held()[id]
 			if in, is := all[id]; is != ok || fmt.Sprint(in) != fmt.Sprint(p) {
 				t.Errorf("%s: held %t, %v; want %t, %v", id, ok, p, is, in)
 			}

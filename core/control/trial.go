@@ -30,8 +30,7 @@ func (s *State) orderTrial(id uint64, in *TrialOrder) {
 		s.reply(Reply{ID: id, Failed: f})
 		return
 	}
-	now := s.Trials.Now(s.trials())
-	s.reply(Reply{ID: id, Trial: &now})
+	s.reply(Reply{ID: id, Trial: new(s.Trials.Now(s.trials()))})
 }
 
 // overrules returns an order in words that a trial would undo, or has undone; "" for others.

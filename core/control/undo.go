@@ -18,8 +18,7 @@ func (s *State) undo(id uint64, which Which, of workload.Lineage) {
 		return
 	}
 	if which.DryRun {
-		would := s.DryUndo(which, s.runEntries(which))
-		s.reply(Reply{ID: id, Undo: &would})
+		s.reply(Reply{ID: id, Undo: new(s.DryUndo(which, s.runEntries(which)))})
 		return
 	}
 	if s.by != nil { // else homenode itself restores what came late

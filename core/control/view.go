@@ -43,7 +43,7 @@ func (s *State) View() View {
 		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing, Halted: s.Halted,
 		Partition: s.PartitionNow(), ConcernViews: s.showConcerns(), Holds: Holds{All: s.Holds.All, IDs: maps.Clone(s.Holds.IDs)}, Chosen: s.Decisions(),
 		Tasks: make(map[workload.ID]view.Task, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given), Wide: s.wide,
-		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Undoing: len(s.Undoing), Links: s.Links, Helpers: s.Helpers, Following: s.Following, Loads: s.Loads, Subjects: s.Subjects, Took: s.Took,
+		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Links: s.Links, Helpers: s.Helpers, Following: s.Following, Loads: s.Loads, Subjects: s.Subjects, Took: s.Took,
 		Facts: s.Facts, Trial: s.Trials.Now(s.trials()),
 	}
 	for id, t := range s.Tasks {

@@ -21,7 +21,6 @@ type (
 	Task       = work.Task
 	Which      = work.Which
 	Undone     = work.Undone
-	NotUndone  = work.NotUndone
 	Code       = work.Code
 	Failure    = work.Failure
 	Holds      = work.Holds

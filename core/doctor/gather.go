@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"math"
@@ -208,7 +209,7 @@ func queues(fsys fs.FS, h *topology.Host) []measure.Queues {
 		if (dev.Kind != topology.NIC && dev.Kind != topology.NVMe) || dev.Node == topology.None {
 			continue
 		}
-		at := slices.IndexFunc(h.Nodes, func(n topology.Node) bool { return n.ID == dev.Node })
+		at := h.Index(dev.Node)
 		if at < 0 || h.Nodes[at].CPUs.Empty() {
 			continue
 		}
@@ -354,8 +355,7 @@ func gatherEDAC(fsys fs.FS, h *topology.Host, d *measure.Document) {
 			}
 		}
 		if len(filled) > 0 {
-			count := len(filled)
-			d.Nodes[at].Channels = &count
+			d.Nodes[at].Channels = new(len(filled))
 		}
 	}
 }
@@ -386,9 +386,7 @@ func parseDIMM(raw []byte) (dimm, bool) {
 		return int(formatted[at]) | int(formatted[at+1])<<8
 	}
 	d := dimm{locator: str(0x10), bank: str(0x11), mts: u16(0x20)}
-	if d.mts == 0 {
-		d.mts = u16(0x15)
-	}
+	d.mts = cmp.Or(d.mts, u16(0x15))
 	switch size := u16(0x0c); {
 	case size == 0 || size == 0xffff:
 	case size == 0x7fff: // the extended field holds it; that it is there is enough

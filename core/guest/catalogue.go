@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -119,24 +120,16 @@ func (t *flavorText) flavor() Flavor {
 	for _, c := range t.Cells {
 		f.Cells = append(f.Cells, Cell{c.VCPUs, topology.KiB(c.Memory), topology.KiB(c.HugePages)})
 	}
-	if f.Class == "" {
-		f.Class = workload.Shared
-	}
-	if f.SMT == "" {
-		f.SMT = workload.SMTPrefer
-	}
-	if f.Emulator == "" {
-		f.Emulator = Share
-	}
+	f.Class = cmp.Or(f.Class, workload.Shared)
+	f.SMT = cmp.Or(f.SMT, workload.SMTPrefer)
+	f.Emulator = cmp.Or(f.Emulator, Share)
 	if t.Importance != nil {
 		f.Importance = *t.Importance
 	}
 	if t.IOThreads != nil {
 		f.IOThreads = *t.IOThreads
 	}
-	if f.Queues == 0 {
-		f.Queues = max(1, min(f.VCPUs, MaxQueues))
-	}
+	f.Queues = cmp.Or(f.Queues, max(1, min(f.VCPUs, MaxQueues)))
 	return f
 }
 

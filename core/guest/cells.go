@@ -388,7 +388,7 @@ func (x *composition) device(name string) int {
 	if d == nil {
 		return -1
 	}
-	return slices.IndexFunc(h.Nodes, func(n topology.Node) bool { return n.ID == d.Node })
+	return h.Index(d.Node)
 }
 
 // realize makes a home of the nodes found.

@@ -104,7 +104,7 @@ func (s *Guest) cells(h *topology.Host) []workload.Spec {
 	if !s.Composed.Floats() || !s.Placed || s.Manual != "" || len(s.Drives) > 0 || s.Mode != "" {
 		return nil
 	}
-	return s.Composed.CellSpecs(&s.Spec, s.Name, s.Home.Cells, allNodes(h))
+	return s.Composed.CellSpecs(&s.Spec, s.Name, s.Home.Cells, h.AllNodes())
 }
 
 // movable reports whether the guest may go elsewhere to make room: it is

@@ -10,10 +10,8 @@ import (
 
 // CPUsOf is the CPUs of a node.
 func CPUsOf(h *topology.Host, id topology.NodeID) topology.CPUSet {
-	for i := range h.Nodes {
-		if h.Nodes[i].ID == id {
-			return h.Nodes[i].CPUs
-		}
+	if n := h.Node(id); n != nil {
+		return n.CPUs
 	}
 	return topology.CPUSet{}
 }
@@ -31,13 +29,10 @@ func MainPage(sums map[topology.KiB]topology.KiB) (main topology.KiB) {
 // OwnCPUs is CPUs that are kept for a guest beside its home, as the ledger has them; idle is
 // siblings of them that stay so.
 func OwnCPUs(h *topology.Host, id workload.ID, importance int, cpus, idle topology.CPUSet) *plan.Placement {
-	p := plan.Placement{Workload: id, Class: workload.Dedicated, Importance: importance, VCPUs: cpus.Len(), CPUs: cpus, Pins: cpus.Slice(), Idle: idle}
-	for i := range h.Nodes {
-		if h.Nodes[i].CPUs.Intersects(cpus) {
-			p.Home.Add(h.Nodes[i].ID)
-		}
+	return &plan.Placement{
+		Workload: id, Class: workload.Dedicated, Importance: importance, VCPUs: cpus.Len(), Home: h.NodesOf(cpus),
+		CPUs: cpus, Pins: cpus.Slice(), Idle: idle,
 	}
-	return &p
 }
 
 // MemoryNodes is where all of the guest's memory may lie, in pages of every size.

@@ -157,8 +157,7 @@ func (s *Guest) Wish(near []workload.Near) {
 func (s *Guest) next(home *Home) string {
 	n := home.next()
 	if s.Wished {
-		text := workload.NearText(s.Near)
-		n.Near = &text
+		n.Near = new(workload.NearText(s.Near))
 	}
 	return n.String()
 }
@@ -282,8 +281,7 @@ func ParseLimits(text string) (Limits, error) {
 			return l, fmt.Errorf("limits %q: %w", text, cmp.Or(err, fmt.Errorf("%q", word)))
 		}
 		if i < 0 {
-			rate := topology.KiB(n)
-			l.Network = &rate
+			l.Network = new(topology.KiB(n))
 			continue
 		}
 		if l.Disk == nil {

@@ -56,13 +56,6 @@ func NewRoom(st plan.State, guests []Guest, drives []string) (*Room, error) {
 	return r, nil
 }
 
-func allNodes(h *topology.Host) (all topology.NodeSet) {
-	for i := range h.Nodes {
-		all.Add(h.Nodes[i].ID)
-	}
-	return all
-}
-
 func (r *Room) moverCells(cells []workload.Spec) {
 	for i := range cells {
 		r.movers = append(r.movers, place.Runner{Spec: cells[i]})
@@ -227,9 +220,7 @@ func (r *Room) place(req place.Request, policy Emulator) (Home, plan.Decision) {
 		// Its home is full with it: go on where it is not.
 		full = append(full, words.Because(words.EmulatorNoCPU, h.Placement.Home))
 		if spec.Nodes.Empty() {
-			for _, n := range r.state.Host.Nodes {
-				spec.Nodes.Add(n.ID)
-			}
+			spec.Nodes = r.state.Host.AllNodes()
 		}
 		if spec.Nodes = spec.Nodes.Minus(h.Placement.Home); spec.Nodes.Empty() {
 			decision.Workload, decision.Reasons = spec.ID, append(full, decision.Reasons...)
@@ -256,13 +247,9 @@ func refused(s *workload.Spec, why words.Reason) plan.Decision {
 
 // withDrives is the nodes the guest may use that have that many free drives.
 func (r *Room) withDrives(s *workload.Spec, drives int) topology.NodeSet {
-	var nodes topology.NodeSet
-	for _, n := range r.state.Host.Nodes {
-		if (s.Nodes.Empty() || s.Nodes.Has(n.ID)) && len(r.drivesAt(topology.Nodes(n.ID), drives)) == drives {
-			nodes.Add(n.ID)
-		}
-	}
-	return nodes
+	return r.state.Host.NodesWith(func(n *topology.Node) bool {
+		return (s.Nodes.Empty() || s.Nodes.Has(n.ID)) && len(r.drivesAt(topology.Nodes(n.ID), drives)) == drives
+	})
 }
 
 // drivesAt is up to most free drives of the given nodes.

@@ -113,8 +113,7 @@ func Read(fsys fs.FS, h *topology.Host, units, agents []string) Facts {
 		}
 	}
 	if groups, err := fs.ReadDir(fsys, "sys/kernel/iommu_groups"); err == nil {
-		some := len(groups) > 0
-		f.IOMMU = &some
+		f.IOMMU = new(len(groups) > 0)
 	}
 	for _, name := range units {
 		if !strings.HasPrefix(name, "/") {

@@ -59,17 +59,16 @@ func ParsePages(h *topology.Host, text string) (Pages, error) {
 }
 
 func poolOf(h *topology.Host, p Pages) (*topology.Node, *topology.HugePool) {
-	for i := range h.Nodes {
-		if n := &h.Nodes[i]; n.ID == p.Node {
-			for k := range n.HugePages {
-				if n.HugePages[k].Size == p.Size {
-					return n, &n.HugePages[k]
-				}
-			}
-			return n, nil
+	n := h.Node(p.Node)
+	if n == nil {
+		return nil, nil
+	}
+	for k := range n.HugePages {
+		if n.HugePages[k].Size == p.Size {
+			return n, &n.HugePages[k]
 		}
 	}
-	return nil, nil
+	return n, nil
 }
 
 // Steps plans what is not yet as wanted, with notes on what is left as it is.

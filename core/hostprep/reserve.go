@@ -64,13 +64,7 @@ func halves(h *topology.Host, reserve topology.CPUSet) topology.CPUSet {
 
 // bare is the nodes with CPUs of which none is reserved.
 func bare(h *topology.Host, reserve topology.CPUSet) topology.NodeSet {
-	var out topology.NodeSet
-	for _, n := range h.Nodes {
-		if !n.CPUs.Empty() && !n.CPUs.Intersects(reserve) {
-			out.Add(n.ID)
-		}
-	}
-	return out
+	return h.NodesWith(func(n *topology.Node) bool { return !n.CPUs.Empty() && !n.CPUs.Intersects(reserve) })
 }
 
 // InTheWay says what placed work forbids a reserve, or confining cgroups to

@@ -137,10 +137,8 @@ func Decide(h *topology.Host, avoid topology.CPUSet, devices []Device, queues Qu
 
 // Allowed is the CPUs that interrupts of a node's devices may go to.
 func Allowed(h *topology.Host, avoid topology.CPUSet, node topology.NodeID) topology.CPUSet {
-	for _, n := range h.Nodes {
-		if n.ID == node {
-			return n.CPUs.Intersect(h.Online).Minus(avoid)
-		}
+	if n := h.Node(node); n != nil {
+		return n.CPUs.Intersect(h.Online).Minus(avoid)
 	}
 	return topology.CPUSet{}
 }

@@ -1,8 +1,10 @@
 package measure
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Change is one number that differs between two documents.
@@ -45,7 +47,7 @@ func Diff(a, b *Document, threshold float64) []Change {
 		}
 		for i, row := range x.Rows {
 			for j, col := range x.Cols {
-				p, q := indexOf(y.Rows, row), indexOf(y.Cols, col)
+				p, q := slices.Index(y.Rows, row), slices.Index(y.Cols, col)
 				if p >= 0 && q >= 0 {
 					add(fmt.Sprintf("latency %s%d to node%d, ns", x.From, row, col), x.Median[i][j], y.Median[p][q], x.CI(i, j), y.CI(p, q), true)
 				}
@@ -59,7 +61,7 @@ func Diff(a, b *Document, threshold float64) []Change {
 			}
 			for i, row := range x.Rows {
 				for j, col := range x.Cols {
-					p, q := indexOf(y.Rows, row), indexOf(y.Cols, col)
+					p, q := slices.Index(y.Rows, row), slices.Index(y.Cols, col)
 					if p < 0 || q < 0 {
 						continue
 					}
@@ -102,15 +104,6 @@ func c2cMedian(c C2C) Value {
 	return Value(Median(of))
 }
 
-func indexOf(ids []int, id int) int {
-	for i, v := range ids {
-		if v == id {
-			return i
-		}
-	}
-	return -1
-}
-
 // Merge keeps of an older measurement of the same machine what the newer one
 // did not measure. Of a machine with another fingerprint nothing is kept.
 func Merge(older, newer *Document) *Document {
@@ -118,12 +111,8 @@ func Merge(older, newer *Document) *Document {
 		return newer
 	}
 	d := *newer
-	if d.Latency == nil {
-		d.Latency = older.Latency
-	}
-	if d.CPULatency == nil {
-		d.CPULatency = older.CPULatency
-	}
+	d.Latency = cmp.Or(d.Latency, older.Latency)
+	d.CPULatency = cmp.Or(d.CPULatency, older.CPULatency)
 	if d.Bandwidth == nil {
 		d.Bandwidth = older.Bandwidth
 	}
@@ -141,9 +130,8 @@ func Merge(older, newer *Document) *Document {
 	}
 	// Sigma and the share thrown out belong to the latencies.
 	if newer.Latency == nil && newer.Pages == nil && older.Run != nil && d.Run != nil {
-		run := *d.Run
-		run.Sigma, run.Rejected = older.Run.Sigma, older.Run.Rejected
-		d.Run = &run
+		d.Run = new(*d.Run)
+		d.Run.Sigma, d.Run.Rejected = older.Run.Sigma, older.Run.Rejected
 	}
 	return &d
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -378,12 +379,7 @@ func shaped[T any, R ~[]T](t []R, rows, cols int) bool {
 	if len(t) != rows {
 		return false
 	}
-	for _, r := range t {
-		if len(r) != cols {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(t, func(r R) bool { return len(r) != cols })
 }
 
 // Write writes the form that Read reads.
@@ -420,12 +416,7 @@ func (l *Latency) RatioAt(i, j, local int) Value {
 
 // Position is the index of a node ID in Nodes, -1 when it is not there.
 func (d *Document) Position(node int) int {
-	for i, n := range d.Nodes {
-		if n.ID == node {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(d.Nodes, func(n Node) bool { return n.ID == node })
 }
 
 // ByNode is the latency matrix by position in Nodes: measured node to node, or

@@ -34,8 +34,7 @@ func bytesOf(k topology.KiB) *int64 {
 	if k == topology.None {
 		return nil
 	}
-	n := int64(k) << 10
-	return &n
+	return new(int64(k) << 10)
 }
 
 // arch is uname -m, which kernels from 6.1 on tell in a file, or what the form

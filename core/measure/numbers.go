@@ -2,6 +2,7 @@ package measure
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,10 +89,7 @@ func explain(data []byte, err error) error {
 	case errors.As(err, &syntax):
 		return fmt.Errorf("%s: %s", position(data, max(0, syntax.Offset-1)), syntax)
 	case errors.As(err, &kind):
-		where := kind.Field
-		if where == "" {
-			where = "the whole"
-		}
+		where := cmp.Or(kind.Field, "the whole")
 		return fmt.Errorf("%s: is %s; want %s", where, article(kind.Value), kindName(kind.Type))
 	}
 	if key, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {

@@ -178,8 +178,7 @@ func (l *Ledger) clone() *Ledger {
 	}
 	c.held = make([]*holding, len(l.held))
 	for i, h := range l.held {
-		own := *h // settle changes holdings
-		c.held[i] = &own
+		c.held[i] = new(*h) // settle changes holdings
 	}
 	c.scratch = search{}
 	c.arena = arena{}

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -55,10 +56,7 @@ func (l *Ledger) pull(near []workload.Near, ceiling float64) (pull []float64, ab
 	served := make([]float64, n)
 	found := false
 	for _, x := range near {
-		weight := x.Weight
-		if weight == 0 {
-			weight = 1
-		}
+		weight := cmp.Or(x.Weight, 1)
 		if !(weight > 0) {
 			continue
 		}

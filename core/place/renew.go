@@ -21,8 +21,7 @@ func (l *Ledger) Renew(old *plan.Placement, req *Request) (*plan.Placement, word
 		p.HugePage == old.HugePage && p.Asked == old.Asked && sameMemory(p.Memory, old.Memory) && p.Caches.Equal(old.Caches)) {
 		return old, why
 	}
-	renewed := p
-	return &renewed, why
+	return new(p), why
 }
 
 // Rest returns what dedicated work still holds of a placement that cannot be kept whole, as after

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"cmp"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
@@ -51,9 +52,7 @@ func (l *Ledger) wantOf(req *Request) want {
 	w.HugePage = max(0, w.HugePage)
 	w.Bandwidth = max(0, w.Bandwidth)
 	w.memory = plan.RoundUp(min(max(0, req.Spec.Memory), unlimited), min(w.HugePage, unlimited))
-	if w.SMT == "" {
-		w.SMT = workload.SMTPrefer
-	}
+	w.SMT = cmp.Or(w.SMT, workload.SMTPrefer)
 	w.Even = w.Even && w.Class == workload.Dedicated // floating work divides by CPUs whatever is planned
 	return w
 }

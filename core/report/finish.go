@@ -45,11 +45,10 @@ func (c *Collector) Done(host string, worst int) (Report, error) {
 		r.Changed = append(r.Changed, *c.changed[kind])
 	}
 	if h := c.host; h != nil {
-		m := Machine{CPU: h.CPU, Packages: len(h.Packages), Nodes: len(h.Nodes), CPUs: h.Online.Len()}
-		for i := range h.Nodes {
-			m.MemoryKiB += max(0, int64(h.Nodes[i].Memory))
+		r.Machine = &Machine{
+			CPU: h.CPU, Packages: len(h.Packages), Nodes: len(h.Nodes), CPUs: h.Online.Len(),
+			MemoryKiB: int64(h.Memory()),
 		}
-		r.Machine = &m
 	}
 	astray := c.worst(&r, worst)
 	r.Headline = c.headline(&r, astray)
@@ -69,8 +68,7 @@ func share(part, whole float64) *float64 {
 	if whole <= 0 {
 		return nil
 	}
-	x := part / whole
-	return &x
+	return new(part / whole)
 }
 
 // locality is the curve, and its ends.

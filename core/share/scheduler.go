@@ -251,8 +251,7 @@ func (s SchedulerState) after(at time.Time) SchedulerState {
 		s.Next = at.Add(mostBackOff)
 	}
 	if s.Trial != nil {
-		trial := *s.Trial
-		s.Trial = &trial
+		s.Trial = new(*s.Trial)
 	}
 	return s
 }

@@ -10,12 +10,7 @@ import (
 // (fs/proc/array.c), which already holds the outcome of cgroups and affinity.
 // Trees captured without it tell through the cpuset cgroup of /proc/self/cpuset.
 func readAllowed(t *tree, h *Host) {
-	withMemory := NodeSet{}
-	for _, n := range h.Nodes {
-		if n.Memory != 0 {
-			withMemory.Add(n.ID)
-		}
-	}
+	withMemory := h.WithMemory()
 	cpus, mems := t.allowedStatus()
 	if cpus == nil && mems == nil {
 		cpus, mems = t.allowedCgroup()

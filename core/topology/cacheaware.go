@@ -179,9 +179,5 @@ func head(fsys fs.FS, name string, most int64) string {
 
 // SplitCaches reports whether last-level caches divide some node (CachesOn).
 func (h *Host) SplitCaches() bool {
-	var all NodeSet
-	for i := range h.Nodes {
-		all.Add(h.Nodes[i].ID)
-	}
-	return !h.CachesOn(all).Empty()
+	return !h.CachesOn(h.AllNodes()).Empty()
 }

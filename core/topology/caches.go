@@ -23,7 +23,7 @@ func (h *Host) NumberLLCs() {
 	numbered := true
 	for i := range h.LLCs {
 		l := &h.LLCs[i]
-		l.Nodes = h.nodesOf(l.CPUs)
+		l.Nodes = h.NodesOf(l.CPUs)
 		if l.ID < 0 || l.ID > MaxID || seen.Has(l.ID) {
 			numbered = false
 			continue
@@ -36,38 +36,6 @@ func (h *Host) NumberLLCs() {
 	for i := range h.LLCs {
 		h.LLCs[i].ID = CacheID(i)
 	}
-}
-
-// nodesOf returns the nodes that have some of the CPUs.
-func (h *Host) nodesOf(cpus CPUSet) NodeSet {
-	var nodes NodeSet
-	for i := range h.Nodes {
-		if h.Nodes[i].CPUs.Intersects(cpus) {
-			nodes.Add(h.Nodes[i].ID)
-		}
-	}
-	return nodes
-}
-
-// LLC returns a cache by its ID, or nil.
-func (h *Host) LLC(id CacheID) *LLC {
-	for i := range h.LLCs {
-		if h.LLCs[i].ID == id {
-			return &h.LLCs[i]
-		}
-	}
-	return nil
-}
-
-// CacheCPUs returns the CPUs of caches.
-func (h *Host) CacheCPUs(caches CacheSet) CPUSet {
-	var cpus CPUSet
-	for i := range h.LLCs {
-		if caches.Has(h.LLCs[i].ID) {
-			cpus = cpus.Union(h.LLCs[i].CPUs)
-		}
-	}
-	return cpus
 }
 
 // CachesOn returns the caches that divide nodes: all that have CPUs there. It returns none where

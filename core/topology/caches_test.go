@@ -68,16 +68,10 @@ func TestCacheNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for id, want := range map[topology.CacheID]string{0: "0,3", 1: "3"} {
-		l := h.LLC(id)
-		if l == nil || l.Nodes.String() != want {
-			t.Errorf("cache %d is %+v, want nodes %s", id, l, want)
+	for i, want := range []string{"0,3", "3"} {
+		l := h.LLCs[i]
+		if l.ID != topology.CacheID(i) || l.Nodes.String() != want {
+			t.Errorf("cache %d is %+v, want nodes %s", i, l, want)
 		}
-	}
-	if h.LLC(2) != nil {
-		t.Error("there is no cache 2")
-	}
-	if got := h.CacheCPUs(topology.SetOf[topology.CacheID](0, 7)).String(); got != "0-3" {
-		t.Errorf("CPUs of cache 0 are %q", got)
 	}
 }

@@ -48,9 +48,7 @@ func readDevices(t *tree, h *Host) {
 		}
 		root, bridges := t.pciPath(pci)
 		for _, d := range found {
-			if d.Kind == "" {
-				d.Kind = kind
-			}
+			d.Kind = cmp.Or(d.Kind, kind)
 			d.PCI = pci
 			d.Node = node
 			d.Root = root
@@ -209,9 +207,7 @@ func (t *tree) pciPath(pci string) (root, bridges string) {
 		rest, ok := strings.CutPrefix(part, "pci")
 		switch {
 		case ok && strings.Contains(rest, ":"):
-			if root == "" {
-				root = part
-			}
+			root = cmp.Or(root, part)
 		case root != "" && part != pci && isPCIAddress(part):
 			above = append(above, part)
 		}
@@ -225,7 +221,7 @@ func (t *tree) deviceNode(h *Host, pci string) (node NodeID, why string) {
 	dir := pciDir + "/" + pci
 	if text, ok := t.optional("devices", dir+"/numa_node"); ok {
 		if id, err := strconv.Atoi(text); err == nil && id >= 0 {
-			if indexOf(h.Nodes, NodeID(id)) >= 0 {
+			if h.Index(NodeID(id)) >= 0 {
 				return NodeID(id), ""
 			}
 			return None, " (node" + strconv.Itoa(id) + " is not online)"
@@ -243,12 +239,7 @@ func (t *tree) deviceNode(h *Host, pci string) (node NodeID, why string) {
 // nodes are absent from the list it does know, and on a host of one node there
 // is no doubt.
 func oneNodeNear(h *Host, local CPUSet) NodeID {
-	near := NodeSet{}
-	for _, n := range h.Nodes {
-		if n.CPUs.Intersects(local) {
-			near.Add(n.ID)
-		}
-	}
+	near := h.NodesOf(local)
 	if near.Len() == 1 {
 		return near.Min()
 	}
@@ -262,11 +253,7 @@ func isPCIAddress(s string) bool {
 		isHex(rest[:2]) && rest[2] == ':' && isHex(rest[3:5]) && rest[5] == '.' && rest[6] >= '0' && rest[6] <= '7'
 }
 
-func isHex(s string) bool {
-	return strings.IndexFunc(s, func(r rune) bool {
-		return (r < '0' || r > '9') && (r < 'a' || r > 'f') && (r < 'A' || r > 'F')
-	}) < 0
-}
+func isHex(s string) bool { return strings.Trim(s, "0123456789abcdefABCDEF") == "" }
 
 func cutNumber(s, prefix string) (int, bool) {
 	digits, ok := strings.CutPrefix(s, prefix)

@@ -93,11 +93,7 @@ func (t *tree) sameCPUsAndNodes(host *Host) (bool, error) {
 	if !ok {
 		return true, nil
 	}
-	have := NodeSet{}
-	for _, n := range host.Nodes {
-		have.Add(n.ID)
-	}
-	return nodes.Equal(have), nil
+	return nodes.Equal(host.AllNodes()), nil
 }
 
 // refreshPools reads the pools that were there before: page sizes are fixed at boot.

@@ -219,12 +219,7 @@ func cleanModel(s string) string {
 
 // HasChar reports whether a character device, "major:minor", is this device.
 func (d *Device) HasChar(number string) bool {
-	for own := range strings.SplitSeq(d.Chars, " ") {
-		if own == number && own != "" {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(strings.Fields(d.Chars), number)
 }
 
 // Is reports whether a name means this device: its kernel name, its PCI address with or without

@@ -1,6 +1,9 @@
 package topology
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 // readHMAT reads what the kernel took from the firmware's HMAT: for each node
 // the read latency (ns) and bandwidth (MB/s) from its nearest initiators, and from no others
@@ -31,7 +34,7 @@ func readHMAT(t *tree, nodes []Node) (latency, bandwidth [][]float64) {
 		}
 		mbs, _ := t.figure(n.ID, dir+"/read_bandwidth")
 		for id := range from.All() {
-			i := indexOf(nodes, id)
+			i := slices.IndexFunc(nodes, func(n Node) bool { return n.ID == id })
 			if i < 0 {
 				continue
 			}

@@ -151,16 +151,6 @@ const (
 	Assumed        Source = "default"
 )
 
-// Node returns a node by its ID, or nil.
-func (h *Host) Node(id NodeID) *Node {
-	for i := range h.Nodes {
-		if h.Nodes[i].ID == id {
-			return &h.Nodes[i]
-		}
-	}
-	return nil
-}
-
 // Access is what an access from the CPUs of node i costs to memory of node j,
 // by position in Nodes, the access to a node's own memory being 1, and where
 // that is known from. 0 and Assumed when nothing tells.

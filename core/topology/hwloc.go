@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -396,12 +397,10 @@ func (x *hwlocReader) host() (*Host, error) {
 	if err := x.setDistances(h); err != nil {
 		return nil, err
 	}
-	h.Allowed, h.AllowedMems = x.allowed.Intersect(h.Online), NodeSet{}
-	for _, n := range h.Nodes {
-		if n.Memory > 0 && (x.allowedNodes.Empty() || x.allowedNodes.Has(n.ID)) {
-			h.AllowedMems.Add(n.ID)
-		}
-	}
+	h.Allowed = x.allowed.Intersect(h.Online)
+	h.AllowedMems = h.NodesWith(func(n *Node) bool {
+		return n.Memory > 0 && (x.allowedNodes.Empty() || x.allowedNodes.Has(n.ID))
+	})
 	if h.Allowed.Empty() {
 		h.Allowed = h.Online.Clone()
 	}
@@ -449,7 +448,7 @@ func (x *hwlocReader) setCores(h *Host) {
 	add := func(cpus CPUSet) {
 		if cpus = cpus.Intersect(h.Online).Minus(seen); !cpus.Empty() {
 			seen = seen.Union(cpus)
-			h.Cores = append(h.Cores, Core{CPUs: cpus, Node: nodeOf(h.Nodes, cpus.Min()), Package: None, Capacity: None})
+			h.Cores = append(h.Cores, Core{CPUs: cpus, Node: h.NodeOf(cpus.Min()), Package: None, Capacity: None})
 		}
 	}
 	for _, o := range x.of("Core") {
@@ -494,10 +493,7 @@ func (x *hwlocReader) setLLCs(h *Host) {
 	for _, o := range caches {
 		if cpus := o.cpus.Intersect(h.Online).Minus(seen); !cpus.Empty() {
 			seen = seen.Union(cpus)
-			size := o.size
-			if size == 0 {
-				size = None
-			}
+			size := cmp.Or(o.size, None)
 			h.LLCs = append(h.LLCs, LLC{ID: None, CPUs: cpus, Level: o.level, Size: size})
 		}
 	}
@@ -537,7 +533,7 @@ func (x *hwlocReader) setDistances(h *Host) error {
 		if x.matrix.byGP {
 			for _, o := range x.of("NUMANode") {
 				if o.gp == index {
-					at[i] = indexOf(h.Nodes, NodeID(o.index))
+					at[i] = h.Index(NodeID(o.index))
 				}
 			}
 		}

@@ -203,13 +203,11 @@ func known[T ~int | ~int64](v T) *int64 {
 	if v == None {
 		return nil
 	}
-	n := int64(v)
-	return &n
+	return new(int64(v))
 }
 
 func listed[T ~int](s Set[T]) *string {
-	list := s.String()
-	return &list
+	return new(s.String())
 }
 
 func (h *Host) toJSON() hostJSON {

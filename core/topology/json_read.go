@@ -235,7 +235,7 @@ func (w *wireReader) cores(j *hostJSON) {
 		if w.err != nil {
 			return
 		}
-		core.Node = nodeOf(h.Nodes, core.CPUs.Min())
+		core.Node = h.NodeOf(core.CPUs.Min())
 		if c.Node != nil && NodeID(*c.Node) != core.Node {
 			w.fail(path+".node", "is %d, but CPU %d is not among the CPUs of that node", *c.Node, core.CPUs.Min())
 		}
@@ -243,7 +243,7 @@ func (w *wireReader) cores(j *hostJSON) {
 	}
 	if len(j.Cores) == 0 {
 		for cpu := range h.Online.All() {
-			h.Cores = append(h.Cores, Core{CPUs: CPUs(cpu), Node: nodeOf(h.Nodes, cpu), Package: None, Capacity: None})
+			h.Cores = append(h.Cores, Core{CPUs: CPUs(cpu), Node: h.NodeOf(cpu), Package: None, Capacity: None})
 		}
 		w.notes = append(w.notes, Note{"cores", "not in the file; each CPU counts as a core"})
 	} else if rest := h.Online.Minus(seen); !rest.Empty() {
@@ -274,7 +274,7 @@ func (w *wireReader) packages(j *hostJSON) {
 	for i := range h.Cores {
 		c := &h.Cores[i]
 		if c.Package == None && len(j.Packages) == 0 && c.Node != None {
-			c.Package = h.Nodes[indexOf(h.Nodes, c.Node)].Package
+			c.Package = h.Nodes[h.Index(c.Node)].Package
 		}
 		at := slices.IndexFunc(h.Packages, func(p Package) bool { return c.CPUs.SubsetOf(p.CPUs) })
 		switch {
@@ -346,7 +346,7 @@ func (w *wireReader) llcs(j *hostJSON) {
 func (w *wireReader) rowOf(j *hostJSON) []int {
 	at := make([]int, len(j.Nodes))
 	for i, n := range j.Nodes {
-		at[i] = indexOf(w.h.Nodes, NodeID(*n.ID))
+		at[i] = w.h.Index(NodeID(*n.ID))
 	}
 	return at
 }
@@ -446,14 +446,7 @@ func square[T any](w *wireReader, path string, m [][]T) bool {
 
 func (w *wireReader) allowed(j *hostJSON) {
 	h := w.h
-	all, withMemory := NodeSet{}, NodeSet{}
-	for _, n := range h.Nodes {
-		all.Add(n.ID)
-		if n.Memory != 0 {
-			withMemory.Add(n.ID)
-		}
-	}
-	h.Allowed, h.AllowedMems = h.Online.Clone(), withMemory
+	h.Allowed, h.AllowedMems = h.Online.Clone(), h.WithMemory()
 	if j.Allowed != nil {
 		h.Allowed = wireSet[CPUID](w, "allowed_cpus", *j.Allowed)
 		if strange := h.Allowed.Minus(h.Online); !strange.Empty() {
@@ -462,7 +455,7 @@ func (w *wireReader) allowed(j *hostJSON) {
 	}
 	if j.Mems != nil {
 		h.AllowedMems = wireSet[NodeID](w, "allowed_mems", *j.Mems)
-		if strange := h.AllowedMems.Minus(all); !strange.Empty() {
+		if strange := h.AllowedMems.Minus(h.AllNodes()); !strange.Empty() {
 			w.fail("allowed_mems", "there is no node %s", strange)
 		}
 	}
@@ -488,7 +481,7 @@ func (w *wireReader) devices(j *hostJSON) {
 		if d.PCI != "" && !isPCIAddress(d.PCI) {
 			w.fail(path+".pci", "is %q; give an address such as 0000:3b:00.0", clip(d.PCI))
 		}
-		if dev.Node != None && indexOf(w.h.Nodes, dev.Node) < 0 {
+		if dev.Node != None && w.h.Index(dev.Node) < 0 {
 			w.fail(path+".node", "there is no node %d", dev.Node)
 		}
 		if slices.Contains(w.h.Devices, dev) {

@@ -1,6 +1,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"math"
@@ -82,9 +83,7 @@ type evidence struct {
 // settle gives a node the type of the first evidence that says one, and all texts.
 func (n *Node) settle(all []evidence) {
 	for _, e := range all {
-		if n.Type == "" {
-			n.Type = e.of
-		}
+		n.Type = cmp.Or(n.Type, e.of)
 		if !slices.Contains(n.Evidence, e.text) {
 			n.Evidence = append(n.Evidence, e.text)
 		}
@@ -469,27 +468,14 @@ func (t *tree) readTiering() (out Tiering) {
 }
 
 // GPUNodes returns the nodes that are a GPU's own memory.
-func (h *Host) GPUNodes() (gpus NodeSet) {
-	for i := range h.Nodes {
-		if h.Nodes[i].OfGPU() {
-			gpus.Add(h.Nodes[i].ID)
-		}
-	}
-	return gpus
-}
+func (h *Host) GPUNodes() NodeSet { return h.NodesWith((*Node).OfGPU) }
 
 // Lower returns the nodes to which the kernel moves cold pages of nodes with CPUs.
 func (h *Host) Lower() NodeSet {
 	if !h.Tiering.Demotion {
 		return NodeSet{}
 	}
-	var with NodeSet
-	for i := range h.Nodes {
-		if h.Nodes[i].Kind == DRAM {
-			with.Add(h.Nodes[i].ID)
-		}
-	}
-	return h.Below(with)
+	return h.Below(h.NodesWith(func(n *Node) bool { return n.Kind == DRAM }))
 }
 
 // Stays returns the nodes whose memory no move to a home fetches: those Below it, and a GPU's, where its driver

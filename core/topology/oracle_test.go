@@ -316,7 +316,7 @@ func lstopoFacts(t *testing.T, out []byte, h *Host) oracleFacts {
 	// hwloc's mask of allowed nodes also holds those without memory.
 	mems := NodeSet{}
 	for id := range file.Machine.mask(t, file.Machine.AllowedNS).All() {
-		if at := indexOf(h.Nodes, NodeID(id)); at >= 0 && h.Nodes[at].Memory > 0 {
+		if at := h.Index(NodeID(id)); at >= 0 && h.Nodes[at].Memory > 0 {
 			mems.Add(NodeID(id))
 		}
 	}

@@ -375,8 +375,8 @@ func readCores(t *tree, h *Host) error {
 		siblings = siblings.Intersect(h.Online).Minus(seen)
 		siblings.Add(cpu)
 		seen = seen.Union(siblings)
-		core := Core{CPUs: siblings, Node: nodeOf(h.Nodes, cpu), Package: None, Capacity: None}
-		if i := indexOf(h.Nodes, core.Node); i >= 0 && !siblings.SubsetOf(h.Nodes[i].CPUs) {
+		core := Core{CPUs: siblings, Node: h.NodeOf(cpu), Package: None, Capacity: None}
+		if i := h.Index(core.Node); i >= 0 && !siblings.SubsetOf(h.Nodes[i].CPUs) {
 			spread = spread.Union(siblings)
 		}
 		if text, ok := t.optional("cpu"+strconv.Itoa(int(cpu)), cpuPath(cpu, "topology/physical_package_id")); ok {
@@ -423,19 +423,6 @@ func setNodePackages(h *Host) {
 			}
 		}
 	}
-}
-
-func nodeOf(nodes []Node, cpu CPUID) NodeID {
-	for _, n := range nodes {
-		if n.CPUs.Has(cpu) {
-			return n.ID
-		}
-	}
-	return None
-}
-
-func indexOf(nodes []Node, id NodeID) int {
-	return slices.IndexFunc(nodes, func(n Node) bool { return n.ID == id })
 }
 
 func plural(n int, noun string) string {

@@ -103,10 +103,7 @@ func (d *Document) Restart() int {
 func (d *Document) Evaluate() {
 	d.Effects, d.Outlook = []Effect{}, []Outlook{}
 	comparisons := d.Plan.Comparisons()
-	judged := d.Asked
-	if judged == 0 {
-		judged = len(d.Metrics)
-	}
+	judged := cmp.Or(d.Asked, len(d.Metrics))
 	for i := range d.Metrics {
 		m := &d.Metrics[i]
 		series := d.Series(m.Name)

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -103,9 +104,7 @@ func (g *Goal) Check() error {
 	if g.From == FromBaseline && g.Metric == "" {
 		g.Metric = "harm"
 	}
-	if g.Window == 0 {
-		g.Window = defaultWindow
-	}
+	g.Window = cmp.Or(g.Window, defaultWindow)
 	switch {
 	case !OneLine(g.Metric) || g.Metric == "" || len(g.Metric) > 40:
 		return fmt.Errorf("metric: %.40q; want a name of at most 40 bytes, such as p99", g.Metric)

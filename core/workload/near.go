@@ -171,12 +171,7 @@ func Locate(near []Near, all []Named, counts func(ID) bool, ran func(ID) []NodeS
 
 // Serves reports whether it works for another workload and follows it.
 func (s *Spec) Serves() bool {
-	for i := range s.Near {
-		if s.Near[i].Serves {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Near, func(n Near) bool { return n.Serves })
 }
 
 // NewNear is a wish from its keys; what is empty is not given.

@@ -1,5 +1,7 @@
 package workload
 
+import "cmp"
+
 import "github.com/homenode/homenode/core/topology"
 
 // Rule gives wishes to the workloads that match. What is zero says nothing.
@@ -20,12 +22,8 @@ type Rule struct {
 // Apply puts what a rule says over what was derived. Whether that is Given is for the caller to
 // say.
 func (r *Rule) Apply(spec *Spec) {
-	if r.Class != "" {
-		spec.Class = r.Class
-	}
-	if r.Tier != "" {
-		spec.Tier = r.Tier
-	}
+	spec.Class = cmp.Or(r.Class, spec.Class)
+	spec.Tier = cmp.Or(r.Tier, spec.Tier)
 	if r.Importance != nil {
 		spec.Importance = *r.Importance
 	}
@@ -35,9 +33,7 @@ func (r *Rule) Apply(spec *Spec) {
 	if r.Memory > 0 {
 		spec.Memory = r.Memory
 	}
-	if r.SMT != "" {
-		spec.SMT = r.SMT
-	}
+	spec.SMT = cmp.Or(r.SMT, spec.SMT)
 	spec.Isolated = spec.Isolated || r.Isolated
 	if len(r.Goals) > 0 {
 		spec.Goals = r.Goals

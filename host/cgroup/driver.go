@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,12 +63,8 @@ type Driver struct {
 // New returns a driver. It touches nothing yet: a missing mount shows in the
 // methods.
 func New(o Options) *Driver {
-	if o.Mount == "" {
-		o.Mount = "/sys/fs/cgroup"
-	}
-	if o.Root == nil {
-		o.Root = os.DirFS("/")
-	}
+	o.Mount = cmp.Or(o.Mount, "/sys/fs/cgroup")
+	o.Root = cmp.Or(o.Root, os.DirFS("/"))
 	d := &Driver{mount: o.Mount, root: o.Root, mover: o.Mover, files: tree{o.Mount}, affinity: numa.Kernel{}.Affinity,
 		run: o.Run, guardian: o.Guardian, answers: o.Answers, sameMemory: sameMemory, freezes: map[string]chan struct{}{}, comparing: map[string]bool{}}
 	d.shared = d.sharesOutside

@@ -1,6 +1,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -132,10 +133,7 @@ type InUseError struct {
 }
 
 func (e *InUseError) Error() string {
-	by := "a child"
-	if e.By != "" {
-		by = e.By
-	}
+	by := cmp.Or(e.By, "a child")
 	return fmt.Sprintf("cgroup %s: the %s controller stays on, %s still uses it", e.Cgroup, e.Controller, by)
 }
 

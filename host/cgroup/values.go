@@ -256,9 +256,7 @@ func (d *Driver) writeValue(cgroup string, kind plan.SettingKind, value string) 
 		now, _ := d.files.read(cgroup, string(kind))
 		want := ioLines(value)
 		for device := range ioLines(now) {
-			if want[device] == "" {
-				want[device] = device + noLimit
-			}
+			want[device] = cmp.Or(want[device], device+noLimit)
 		}
 		texts = texts[:0]
 		for _, device := range slices.Sorted(maps.Keys(want)) {

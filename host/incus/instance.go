@@ -1,6 +1,7 @@
 package incus
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -60,9 +61,7 @@ var named = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[
 
 // read makes an instance of what the server says; ok is false for one that does not run.
 func read(server string, w *wireInstance) (i instance, ok bool, bad string) {
-	if w.Project == "" {
-		w.Project = "default"
-	}
+	w.Project = cmp.Or(w.Project, "default")
 	if !named().MatchString(w.Name) || !named().MatchString(w.Project) {
 		name, project := words.Clip(w.Name, 64), words.Clip(w.Project, 64)
 		return i, false, fmt.Sprintf("instance %q of project %q is ignored: no such name is allowed", name, project)

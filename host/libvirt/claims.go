@@ -104,10 +104,7 @@ func (w *Watch) cells(g *guest.Observed, h *topology.Host, silent error) []workl
 	if !g.Composed.Floats() || g.Manual != "" {
 		return nil
 	}
-	var all topology.NodeSet
-	for i := range h.Nodes {
-		all.Add(h.Nodes[i].ID)
-	}
+	all := h.AllNodes()
 	spec := g.Spec
 	spec.Nodes = g.OnlyNodes
 	specs := g.Composed.CellSpecs(&spec, g.Name, g.Home.Cells, all)
@@ -247,8 +244,7 @@ func next(g *guest.Observed, alone words.Reason) *workload.Next {
 	}
 	n := &workload.Next{Spec: d.Spec, CPUs: d.BoundCPUs, Mems: d.BoundNodes, Ours: d.Placed, Alone: alone}
 	if d.Placed {
-		home := d.Home.Placement
-		n.Home = &home
+		n.Home = new(d.Home.Placement)
 	}
 	switch {
 	case !alone.None():

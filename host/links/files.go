@@ -150,7 +150,7 @@ func (d disk) sysOf(pid int) (files, func(), error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if mountType(mounts, mountID(self), "") != "sysfs" {
+	if mountType(mounts, field(self, "mnt_id:"), "") != "sysfs" {
 		return nil, nil, errOwn
 	}
 	r, err := os.OpenRoot(d.path(fmt.Sprintf("proc/self/fd/%d", at)))
@@ -166,11 +166,11 @@ func (d disk) sysOf(pid int) (files, func(), error) {
 	return within{r}, func() { r.Close() }, nil
 }
 
-// mountID is the mount that a descriptor is on (proc(5), /proc/PID/fdinfo).
-func mountID(fdinfo string) string {
+// field returns a value that the kernel gives of a descriptor (proc(5), /proc/PID/fdinfo); "" when it gives none.
+func field(fdinfo, key string) string {
 	for line := range strings.Lines(fdinfo) {
-		if id, ok := strings.CutPrefix(line, "mnt_id:"); ok {
-			return strings.TrimSpace(id)
+		if value, ok := strings.CutPrefix(line, key); ok {
+			return strings.TrimSpace(value)
 		}
 	}
 	return ""

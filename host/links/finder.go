@@ -227,7 +227,7 @@ func (r *round) descriptors(g *gathered, pid int) {
 		switch {
 		case to == "/dev/net/tun":
 			text, _ := r.files.read(fmt.Sprintf("proc/%d/fdinfo/%s", pid, fd))
-			r.tap(g, ifOf(text))
+			r.tap(g, field(text, "iff:")) // drivers/net/tun.c, tun_chr_show_fdinfo
 		case strings.HasPrefix(to, "/dev/tap"):
 			if i, err := strconv.Atoi(to[len("/dev/tap"):]); err == nil {
 				r.tap(g, r.net.at(i))
@@ -252,16 +252,6 @@ func (r *round) descriptors(g *gathered, pid int) {
 			}
 		}
 	}
-}
-
-// ifOf reads the line "iff:" of a tun descriptor (drivers/net/tun.c, tun_chr_show_fdinfo).
-func ifOf(text string) string {
-	for line := range strings.Lines(text) {
-		if name, ok := strings.CutPrefix(line, "iff:"); ok {
-			return strings.TrimSpace(name)
-		}
-	}
-	return ""
 }
 
 func (r *round) tap(g *gathered, name string) {

@@ -204,15 +204,8 @@ func (r *round) onlyPath(pid int, fd string) bool {
 	if err != nil {
 		return false
 	}
-	for line := range strings.Lines(text) {
-		flags, ok := strings.CutPrefix(line, "flags:")
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseUint(strings.TrimSpace(flags), 8, 64)
-		return err == nil && n&opath != 0
-	}
-	return false
+	flags, err := strconv.ParseUint(field(text, "flags:"), 8, 64)
+	return err == nil && flags&opath != 0
 }
 
 // short keeps the name of a device file to what fits in a line. The folder that it lies in is

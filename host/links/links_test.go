@@ -491,7 +491,7 @@ func FuzzParsers(f *testing.F) {
 			}
 		}
 		processIO(io)
-		if name := ifOf(info); strings.ContainsAny(name, "\n") {
+		if name := field(info, "iff:"); strings.ContainsAny(name, "\n") {
 			t.Errorf("interface %q", name)
 		}
 	})
@@ -537,10 +537,10 @@ func TestMountType(t *testing.T) {
 			t.Errorf("%q %q: %q, want %q", tt.id, tt.at, got, tt.want)
 		}
 	}
-	if got := mountID("pos:\t0\nflags:\t012\nmnt_id:\t603\nino:\t7\n"); got != "603" {
+	if got := field("pos:\t0\nflags:\t012\nmnt_id:\t603\nino:\t7\n", "mnt_id:"); got != "603" {
 		t.Errorf("mount %q", got)
 	}
-	if got := mountType("short\n1 2 3 4 / - \n", "", "/"); got != "" || mountID("") != "" {
+	if got := mountType("short\n1 2 3 4 / - \n", "", "/"); got != "" || field("", "mnt_id:") != "" {
 		t.Errorf("of nonsense: %q", got)
 	}
 }

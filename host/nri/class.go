@@ -1,6 +1,7 @@
 package nri
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -109,9 +110,7 @@ func (o *Options) spec(g *group) (w wanted) {
 	}
 	if g.pod.bestEffort(&has) {
 		w.Importance = 0
-		if o.BestEffort != "" {
-			w.Class = o.BestEffort
-		}
+		w.Class = cmp.Or(o.BestEffort, w.Class)
 	}
 	if o.Rule != nil {
 		if r := o.Rule(g.names(), g.pod.labels); r != nil {

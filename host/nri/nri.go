@@ -108,12 +108,8 @@ func Mount(at string) string {
 
 // New makes a plugin; Run connects it.
 func New(o Options) *Plugin {
-	if o.Socket == "" {
-		o.Socket = Socket
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Socket = cmp.Or(o.Socket, Socket)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if len(o.Key) == 0 {
 		o.Key = make([]byte, sha256.Size)
 		rand.Read(o.Key)

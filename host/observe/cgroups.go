@@ -239,13 +239,7 @@ func (o *Observer) find(cgroup, dir string, inode uint64) *leaf {
 
 // appendPIDs reads cgroup.procs. A process outside our PID namespace is listed as 0.
 func appendPIDs(pids []int, b []byte) []int {
-	for len(b) > 0 {
-		line := b
-		if i := bytes.IndexByte(b, '\n'); i >= 0 {
-			line, b = b[:i], b[i+1:]
-		} else {
-			b = nil
-		}
+	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
 		if n, ok := proc.Number(line); ok && n > 0 && n < 1<<31 {
 			pids = append(pids, int(n))
 		}

@@ -15,9 +15,7 @@ import (
 // everything below it since it was made. The kernel writes it whether or not the
 // cpu controller is on.
 func parseCPUStat(b []byte) (time.Duration, bool) {
-	for len(b) > 0 {
-		line, rest, _ := bytes.Cut(b, []byte{'\n'})
-		b = rest
+	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
 		value, ok := bytes.CutPrefix(line, []byte("usage_usec "))
 		if !ok {
 			continue

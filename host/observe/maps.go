@@ -411,9 +411,7 @@ func parseUsed(b []byte) topology.KiB {
 
 // rollup reads a line of smaps_rollup; None where there is none.
 func rollup(b []byte, key string) topology.KiB {
-	for len(b) > 0 {
-		line, rest, _ := bytes.Cut(b, []byte{'\n'})
-		b = rest
+	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
 		value, ok := bytes.CutPrefix(line, []byte(key))
 		if !ok {
 			continue

@@ -243,9 +243,7 @@ func (o *Observer) reclaimable(n topology.Node) topology.KiB {
 // 12 kB") or of /proc/meminfo: file pages on the evictable lists, and slab that can shrink.
 func parseReclaimable(b []byte) topology.KiB {
 	var sum topology.KiB
-	for len(b) > 0 {
-		line, rest, _ := bytes.Cut(b, []byte{'\n'})
-		b = rest
+	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
 		key, value, ok := bytes.Cut(line, []byte{':'})
 		if !ok {
 			continue

@@ -49,13 +49,7 @@ func parseNUMAStat(b []byte, into *numaStat) bool {
 	into.nested = into.nested[:0]
 	into.stacks = into.stacks[:0]
 	found := false
-	for len(b) > 0 {
-		line := b
-		if i := bytes.IndexByte(b, '\n'); i >= 0 {
-			line, b = b[:i], b[i+1:]
-		} else {
-			b = nil
-		}
+	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
 		i := bytes.IndexByte(line, ' ')
 		if i < 0 {
 			continue

@@ -1,6 +1,9 @@
 package observe
 
-import "github.com/homenode/homenode/core/workload"
+import (
+	"cmp"
+	"github.com/homenode/homenode/core/workload"
+)
 
 // use is the CPU use of a workload over the last window.
 func (o *Observer) use(w *work) float64 {
@@ -100,9 +103,7 @@ func (o *Observer) observation(w *work) (workload.Observation, byNode) {
 		}
 	default:
 		obs.Window, obs.Owner = w.root.window, w.root.owner
-		if obs.UID == 0 {
-			obs.UID = w.root.uid
-		}
+		obs.UID = cmp.Or(obs.UID, w.root.uid)
 		if w.root.leaf.dir == "" {
 			obs.Cgroup = w.root.cgroup
 		}

@@ -143,21 +143,13 @@ type Observer struct {
 // For the live machine give files.Root("/"), which is several times cheaper to read
 // than os.DirFS("/").
 func New(fsys fs.FS, opts Options) *Observer {
-	if opts.MinMemory == 0 {
-		opts.MinMemory = 64 << 10
-	}
-	if opts.MinCPU == 0 {
-		opts.MinCPU = 0.2
-	}
-	if opts.MemoryEvery == 0 {
-		opts.MemoryEvery = 10 * time.Second
-	}
+	opts.MinMemory = cmp.Or(opts.MinMemory, 64<<10)
+	opts.MinCPU = cmp.Or(opts.MinCPU, 0.2)
+	opts.MemoryEvery = cmp.Or(opts.MemoryEvery, 10*time.Second)
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	if opts.PageSize == 0 {
-		opts.PageSize = topology.KiB(os.Getpagesize() / 1024)
-	}
+	opts.PageSize = cmp.Or(opts.PageSize, topology.KiB(os.Getpagesize()/1024))
 	if opts.Host == nil {
 		opts.Host = topology.FromSysfs
 	}
@@ -369,12 +361,7 @@ func (o *Observer) allowWorkloads() {
 		cpus = o.cpuSet(b).Intersect(o.host.Online)
 	}
 	if b, err := o.files.Read(o.top+"/cpuset.mems.effective", o.buf); err == nil {
-		mems = topology.NodeSet{}
-		for _, n := range o.host.Nodes {
-			if n.Memory != 0 && o.nodeSet(b).Has(n.ID) {
-				mems.Add(n.ID)
-			}
-		}
+		mems = o.nodeSet(b).Intersect(o.host.WithMemory())
 	}
 	if cpus.Empty() || mems.Empty() || (cpus.Equal(o.host.Allowed) && mems.Equal(o.host.AllowedMems)) {
 		return

@@ -364,11 +364,7 @@ func (o *Observer) memsOf(w *work) topology.NodeSet {
 		}
 	}
 	if mems.Empty() {
-		for _, n := range o.host.Nodes {
-			if n.Memory != 0 {
-				mems.Add(n.ID)
-			}
-		}
+		return o.host.WithMemory()
 	}
 	return mems
 }

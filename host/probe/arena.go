@@ -109,9 +109,9 @@ func (s *session) goNear(node topology.NodeID) error {
 		}
 	}
 	best, distance := s.plan.NodeCPUs[0].CPU, 1<<30
-	to := position(h, node)
+	to := h.Index(node)
 	for _, n := range s.plan.NodeCPUs {
-		from := position(h, n.Node)
+		from := h.Index(n.Node)
 		if from < 0 || to < 0 || from >= len(h.Distances) || to >= len(h.Distances[from]) ||
 			h.Distances[from][to] == topology.None {
 			continue
@@ -121,15 +121,6 @@ func (s *session) goNear(node topology.NodeID) error {
 		}
 	}
 	return s.moveTo(best)
-}
-
-func position(h *topology.Host, node topology.NodeID) int {
-	for i, n := range h.Nodes {
-		if n.ID == node {
-			return i
-		}
-	}
-	return -1
 }
 
 // shareOn asks the kernel where the pages are.

@@ -77,12 +77,12 @@ func (s *session) c2c() {
 				break
 			}
 			a, b := p.Pairs[ij[0]], p.Pairs[ij[1]]
-			at := s.nodeOf(a)
+			at := s.m.Host.NodeOf(a)
 			switch home {
 			case "first":
 				at = p.Buffers[0].Node
 			case "B":
-				at = s.nodeOf(b)
+				at = s.m.Host.NodeOf(b)
 			}
 			if ns, ok := s.pair(q, a, b, at); ok {
 				m.Median[ij[0]][ij[1]], m.Median[ij[1]][ij[0]] = measure.Value(ns), measure.Value(ns)

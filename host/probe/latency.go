@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"slices"
 	"time"
 	"unsafe"
 
@@ -168,7 +169,7 @@ func (s *session) latency() {
 	}
 	nodeShare := share * float64(len(cpus)) / float64(len(cpus)+len(p.CPUs))
 	results := measure.Collect(s.ctx, cells(len(cpus)), take(cpus), s.rule(), p.Request.Seed, func(f float64) { s.tell(f * nodeShare) })
-	s.doc.Latency = measure.NewLatency("node", nodeRows, cols, results, func(i int) int { return indexOf(cols, nodeRows[i]) }, flag)
+	s.doc.Latency = measure.NewLatency("node", nodeRows, cols, results, func(i int) int { return slices.Index(cols, nodeRows[i]) }, flag)
 	s.doc.Latency.Pages = s.pageKinds()
 	if p.CPUs != nil && !s.stopped() {
 		var rows []int
@@ -176,7 +177,7 @@ func (s *session) latency() {
 			rows = append(rows, int(c))
 		}
 		results = measure.Collect(s.ctx, cells(len(rows)), take(p.CPUs), s.rule(), p.Request.Seed+1, func(f float64) { s.tell(nodeShare + f*(share-nodeShare)) })
-		s.doc.CPULatency = measure.NewLatency("cpu", rows, cols, results, func(i int) int { return indexOf(cols, int(s.nodeOf(p.CPUs[i]))) }, flag)
+		s.doc.CPULatency = measure.NewLatency("cpu", rows, cols, results, func(i int) int { return slices.Index(cols, int(s.m.Host.NodeOf(p.CPUs[i]))) }, flag)
 		s.doc.CPULatency.Pages = s.pageKinds()
 	}
 	if p.Request.Full && !s.stopped() {
@@ -199,24 +200,6 @@ func (s *session) rule() measure.Rule {
 		r.Times = min(max(r.Times, int(float64(r.Times)*b/s.plan.Seconds)), 40)
 	}
 	return r
-}
-
-func indexOf(ids []int, id int) int {
-	for i, v := range ids {
-		if v == id {
-			return i
-		}
-	}
-	return -1
-}
-
-func (s *session) nodeOf(cpu topology.CPUID) topology.NodeID {
-	for _, n := range s.m.Host.Nodes {
-		if n.CPUs.Has(cpu) {
-			return n.ID
-		}
-	}
-	return topology.None
 }
 
 func (s *session) pageKinds() string {

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -53,10 +54,7 @@ type leftOff struct {
 }
 
 func (m *Machine) msrFile(cpu topology.CPUID, kind string) string {
-	dir := m.CPUFiles
-	if dir == "" {
-		dir = "/dev/cpu"
-	}
+	dir := cmp.Or(m.CPUFiles, "/dev/cpu")
 	return filepath.Join(dir, fmt.Sprint(int(cpu)), kind)
 }
 

@@ -50,6 +50,15 @@ func (c *change) everywhere(ctx context.Context, pass func() (int, error)) error
 	return fmt.Errorf("affinity: threads were still changing after %d passes", maxPasses)
 }
 
+// orNothing is everywhere, and restores the affinities of before when that fails. Also when all processes are
+// gone: children changed before may live on.
+func (c *change) orNothing(ctx context.Context, pass func() (int, error)) error {
+	if err := c.everywhere(ctx, pass); err != nil {
+		return errors.Join(err, c.putBack())
+	}
+	return nil
+}
+
 // threads sets each thread of p to what want says, which is asked with what it has, and
 // reports how many changed.
 func (c *change) threads(p workload.Process, want func(tid int, has topology.CPUSet) topology.CPUSet) (int, error) {

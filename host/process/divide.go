@@ -165,7 +165,7 @@ func (d *Driver) divide(ctx context.Context, step plan.Step) error {
 		return err
 	}
 	c := change{Driver: d, old: map[int]topology.CPUSet{}}
-	err = c.everywhere(ctx, func() (int, error) {
+	return c.orNothing(ctx, func() (int, error) {
 		return c.threads(v.Process, func(tid int, has topology.CPUSet) topology.CPUSet {
 			want, ok := v.want[tid]
 			if !ok || (!slices.ContainsFunc(v.ours, has.Equal) && !v.divides(has)) {
@@ -174,8 +174,4 @@ func (d *Driver) divide(ctx context.Context, step plan.Step) error {
 			return want
 		})
 	})
-	if err != nil {
-		return errors.Join(err, c.putBack())
-	}
-	return nil
 }

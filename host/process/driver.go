@@ -1,8 +1,8 @@
 package process
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -48,9 +48,7 @@ type Driver struct {
 
 // New returns a driver.
 func New(o Options) *Driver {
-	if o.Root == nil {
-		o.Root = os.DirFS("/")
-	}
+	o.Root = cmp.Or(o.Root, os.DirFS("/"))
 	if o.Mover == nil {
 		o.Mover = NewMover(MoverOptions{Root: o.Root})
 	}
@@ -217,7 +215,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 		return err
 	}
 	c := change{Driver: d, old: map[int]topology.CPUSet{}}
-	err = c.everywhere(ctx, func() (int, error) {
+	return c.orNothing(ctx, func() (int, error) {
 		members, err := d.proc.family(step.Target.Processes)
 		if err != nil {
 			return 0, err
@@ -240,11 +238,6 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 		}
 		return n, nil
 	})
-	if err != nil {
-		// Also when all are gone: children changed before may live on.
-		return errors.Join(err, c.putBack())
-	}
-	return nil
 }
 
 // Pin gives each thread of a process the CPUs that the value of an Affinity setting says, and
@@ -256,7 +249,7 @@ func (d *Driver) Pin(ctx context.Context, p workload.Process, value string) erro
 		return err
 	}
 	c := change{Driver: d, old: map[int]topology.CPUSet{}}
-	err = c.everywhere(ctx, func() (int, error) {
+	return c.orNothing(ctx, func() (int, error) {
 		return c.threads(p, func(tid int, _ topology.CPUSet) topology.CPUSet {
 			if cpus, own := want.except[tid]; own {
 				return cpus
@@ -264,10 +257,6 @@ func (d *Driver) Pin(ctx context.Context, p workload.Process, value string) erro
 			return want.main
 		})
 	})
-	if err != nil {
-		return errors.Join(err, c.putBack())
-	}
-	return nil
 }
 
 // Present returns nil while the process of the entry exists.

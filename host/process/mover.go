@@ -87,18 +87,12 @@ type Mover struct {
 
 // NewMover returns a mover.
 func NewMover(o MoverOptions) *Mover {
-	if o.Root == nil {
-		o.Root = os.DirFS("/")
-	}
-	if o.Bandwidth == 0 {
-		o.Bandwidth = DefaultBandwidth
-	}
+	o.Root = cmp.Or(o.Root, os.DirFS("/"))
+	o.Bandwidth = cmp.Or(o.Bandwidth, DefaultBandwidth)
 	if o.Batch <= 0 {
 		o.Batch = DefaultBatch
 	}
-	if o.Clock == nil {
-		o.Clock = wallClock{}
-	}
+	o.Clock = cmp.Or[Clock](o.Clock, wallClock{})
 	return &Mover{o: o, proc: proc{o.Root}, kernel: numa.Kernel{}, pace: &pacer{clock: o.Clock, bandwidth: o.Bandwidth},
 		calls: procfs.NewCalls(nil), owners: procfs.NewOwners(o.Root), wait: answerIn}
 }

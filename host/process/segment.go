@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -35,9 +36,7 @@ type Segment struct {
 
 // OpenSegment opens a segment, or makes it where a length says how long.
 func OpenSegment(o SegmentOptions) (*Segment, error) {
-	if o.Mode == 0 {
-		o.Mode = 0o600
-	}
+	o.Mode = cmp.Or(o.Mode, 0o600)
 	if o.Offset%int64(os.Getpagesize()) != 0 {
 		return nil, fmt.Errorf("offset %d: want a multiple of a page, %d bytes", o.Offset, os.Getpagesize())
 	}

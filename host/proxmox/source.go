@@ -392,13 +392,11 @@ func (s *Source) claim(g *guest, h *topology.Host, pins topology.CPUSet) (worklo
 		spec.Class = workload.Dedicated
 		spec.CPUs = own.Len()
 		spec.SMT = ""
-		p := workload.Placement{Workload: c.ID, Class: workload.Dedicated, Importance: spec.Importance, VCPUs: own.Len(), CPUs: own, Pins: own.Slice()}
-		for i := range h.Nodes {
-			if h.Nodes[i].CPUs.Intersects(own) {
-				p.Home.Add(h.Nodes[i].ID)
-			}
-		}
-		c.Fixed, c.Holds = true, []workload.Placement{p}
+		c.Fixed = true
+		c.Holds = []workload.Placement{{
+			Workload: c.ID, Class: workload.Dedicated, Importance: spec.Importance, VCPUs: own.Len(), Home: h.NodesOf(own),
+			CPUs: own, Pins: own.Slice(),
+		}}
 	}
 	c.Fixed = c.Fixed || g.config.lock == "migrate"
 	bad := slices.Clone(g.config.bad)

@@ -292,9 +292,7 @@ func (r *Registry) Put(run Run) error {
 	name := plan.ProcessPath(run.Process)
 	if was, err := r.read(name); err == nil && was.Boot == r.Boot && !was.Had.Empty() {
 		run.Had = was.Had
-		if run.Scope == nil {
-			run.Scope = was.Scope
-		}
+		run.Scope = cmp.Or(run.Scope, was.Scope)
 	}
 	text, err := json.Marshal(run)
 	if err != nil {

@@ -101,12 +101,7 @@ func placementAt(s *specfile.Location, h *topology.Host, spec workload.Spec) (pl
 		Workload: spec.ID, Class: spec.Class, Importance: spec.Importance, VCPUs: spec.CPUs, Asked: spec.Memory, HugePage: spec.HugePage, Bandwidth: spec.Bandwidth,
 	}
 	p.CPUs = s.CPUs
-	var on topology.NodeSet
-	for i := range h.Nodes {
-		if n := &h.Nodes[i]; n.CPUs.Intersects(p.CPUs) {
-			on.Add(n.ID)
-		}
-	}
+	on := h.NodesOf(p.CPUs)
 	p.Home = on.Clone()
 	switch {
 	case spec.Class == workload.Batch:

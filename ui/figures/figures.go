@@ -94,9 +94,9 @@ func (f *Figure[T]) Value(of *T) *float64 {
 	}
 	switch f.Unit {
 	case KiB:
-		return some(*v * (1 << 10))
+		return new(*v * (1 << 10))
 	case MiBs:
-		return some(*v * (1 << 20))
+		return new(*v * (1 << 20))
 	}
 	return v
 }
@@ -139,7 +139,7 @@ var Nodes = []Figure[api.Node]{
 	{Line: "MEM", Unit: KiB, Of: used, Most: memory},
 	{Column: "BOOKED", Metric: "homenode_node_memory_booked_bytes", Unit: KiB, Booked: true,
 		Help: "Memory that homes have booked on a NUMA node",
-		Of:   func(n *api.Node) *float64 { return some(float64(n.BookedKiB)) }},
+		Of:   func(n *api.Node) *float64 { return new(float64(n.BookedKiB)) }},
 	{Column: "TRAFFIC", Metric: "homenode_node_memory_traffic_bytes_per_second", Unit: MiBs,
 		Help: "Traffic of the memory of a NUMA node in the last period; absent where nothing counts it",
 		Of:   func(n *api.Node) *float64 { return float(n.Bandwidth) }},
@@ -149,7 +149,7 @@ var Nodes = []Figure[api.Node]{
 var Workloads = []Figure[api.Workload]{
 	{Column: "VCPUS", Metric: "homenode_workload_vcpus", Unit: VCPUs,
 		Help: "vCPUs that the workload counts with",
-		Of:   func(w *api.Workload) *float64 { return some(float64(w.CPUs)) }},
+		Of:   func(w *api.Workload) *float64 { return new(float64(w.CPUs)) }},
 	{Column: "CPU", Metric: "homenode_workload_busy_cpus", Unit: CPUs,
 		Help: "CPUs that the workload keeps busy, such as 1.5",
 		Of:   func(w *api.Workload) *float64 { return &w.CPUUse }},
@@ -186,21 +186,19 @@ var Workloads = []Figure[api.Workload]{
 		}},
 }
 
-func some(x float64) *float64 { return &x }
-
 // known is a number that is negative where it is unknown.
 func known(n int64) *float64 {
 	if n < 0 {
 		return nil
 	}
-	return some(float64(n))
+	return new(float64(n))
 }
 
 func float(n *int64) *float64 {
 	if n == nil {
 		return nil
 	}
-	return some(float64(*n))
+	return new(float64(*n))
 }
 
 func cpus(n *api.Node) *float64 {
@@ -208,7 +206,7 @@ func cpus(n *api.Node) *float64 {
 	if err != nil {
 		return nil
 	}
-	return some(float64(set.Len()))
+	return new(float64(set.Len()))
 }
 
 func memory(n *api.Node) *float64 { return known(n.MemoryKiB) }
@@ -218,5 +216,5 @@ func used(n *api.Node) *float64 {
 	if !measured {
 		return nil
 	}
-	return some(float64(kib))
+	return new(float64(kib))
 }

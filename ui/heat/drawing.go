@@ -1,6 +1,7 @@
 package heat
 
 import (
+	_ "embed"
 	"fmt"
 	"math"
 	"slices"
@@ -23,18 +24,9 @@ const (
 // style has all colours but those of the ramps, which carry a meaning and are the same in
 // the dark. No CSS variables: librsvg and Inkscape do not know them. Curves have the colours
 // of Okabe and Ito, which stay apart for the colour-blind; in the dark they are lighter.
-const style = `<style>
-text{font-family:system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#1f2328}
-.dim{fill:#59636e}.bold{font-weight:600}.page{fill:#fff}.void{fill:#e4e9ee}.grid{stroke:#dfe4e9}.on0{fill:#000}.on1{fill:#fff}
-.halo{paint-order:stroke;stroke:#fff;stroke-width:3px;stroke-linejoin:round}
-.l0{stroke:#0072b2}.l1{stroke:#d55e00}.l2{stroke:#009e73}.l3{stroke:#b4578f}.l4{stroke:#2f8fc4}.l5{stroke:#a87400}.l6{stroke:#1f2328}
-.f0{fill:#0072b2}.f1{fill:#d55e00}.f2{fill:#009e73}.f3{fill:#b4578f}.f4{fill:#2f8fc4}.f5{fill:#a87400}.f6{fill:#1f2328}
-@media(prefers-color-scheme:dark){
-text{fill:#f0f6fc}.dim{fill:#9198a1}.page{fill:#0d1117}.void{fill:#262c36}.grid{stroke:#262c36}.on0{fill:#000}.on1{fill:#fff}.halo{stroke:#0d1117}
-.l0{stroke:#58a6ff}.l1{stroke:#f0883e}.l2{stroke:#3fc79a}.l3{stroke:#e39cc8}.l4{stroke:#9bd7f5}.l5{stroke:#e3c04d}.l6{stroke:#f0f6fc}
-.f0{fill:#58a6ff}.f1{fill:#f0883e}.f2{fill:#3fc79a}.f3{fill:#e39cc8}.f4{fill:#9bd7f5}.f5{fill:#e3c04d}.f6{fill:#f0f6fc}}
-</style>
-`
+//
+//go:embed drawing.css
+var style string
 
 // drawing collects elements of a picture that begins at 0, 0.
 type drawing struct {
@@ -87,7 +79,7 @@ func (d *drawing) inside(x, y float64) string {
 // file is the drawing as a file of its own.
 func (d *drawing) file() string {
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%.0f" height="%.0f" viewBox="0 0 %.0f %.0f" role="img" aria-label="%s">`+"\n"+
-		`%s<rect class="page" width="100%%" height="100%%"/>`+"\n%s</svg>\n",
+		"<style>\n%s</style>\n"+`<rect class="page" width="100%%" height="100%%"/>`+"\n%s</svg>\n",
 		d.width, d.height, d.width, d.height, view.Markup(d.title), style, d.String())
 }
 

@@ -1,6 +1,7 @@
 package heat
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -204,9 +205,7 @@ func latencyFoot(l *measure.Latency) string {
 		return "samples and intervals are not known"
 	}
 	pages := map[string]string{"thp": "huge pages", "4k": "4 KiB pages", "1g": "1 GiB pages", "mixed": "huge and 4 KiB pages"}[l.Pages]
-	if pages == "" {
-		pages = "pages of unknown size"
-	}
+	pages = cmp.Or(pages, "pages of unknown size")
 	text := fmt.Sprintf("at least %d samples a cell, %d thrown out, 95 %% interval ±%.1f %% or better, %s", least, rejected, 100*width, pages)
 	if l.Adjacent.Known() {
 		text += fmt.Sprintf("; an adjacent-line prefetcher would hide %.0f %%", 100*float64(l.Adjacent))
@@ -286,9 +285,7 @@ func mixName(mix string) string {
 // to the cheapest pair.
 func C2C(c *measure.C2C) Map {
 	home := map[string]string{"first": "the first node", "A": "the node of the row's CPU", "B": "the node of the column's CPU"}[c.LineHome]
-	if home == "" {
-		home = c.LineHome
-	}
+	home = cmp.Or(home, c.LineHome)
 	m := Map{Title: "core to core, one way, ns (line on " + home + ")", Row: "CPU", Col: "CPU",
 		Rows: names(c.CPUs), Cols: names(c.CPUs), colours: pairRamp}
 	low := math.NaN()

@@ -2,6 +2,7 @@ package heat
 
 import (
 	"bytes"
+	_ "embed"
 	"fmt"
 	"regexp"
 	"strings"
@@ -124,29 +125,8 @@ func Took(d *measure.Document) string {
 	return strings.Join(parts, ", ")
 }
 
-const pageStyle = `<style>
-:root { color-scheme: light dark }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 84rem; margin: 2rem auto; padding: 0 1rem; color: #1f2328; background: #fff }
-h1, h2, p, ul, table, .verdict { max-width: 52rem }
-.pictures { display: flex; flex-wrap: wrap; align-items: flex-start; gap: 1rem } .pictures svg { max-width: 100%; height: auto }
-th { white-space: nowrap } td, th { text-align: left; padding: .15rem 1rem .15rem 0; vertical-align: top }
-.verdict { border-left: 4px solid #59636e; padding-left: 1rem; margin: 1rem 0 } .defect { border-color: #d55e00 } .warning { border-color: #e69f00 } .healthy { border-color: #0072b2 }
-small, .evidence { color: #59636e }
-pre { overflow-x: auto; max-height: 30rem }
-h1 { overflow-wrap: anywhere } .lead { font-size: 1.2rem; line-height: 1.45 } code { font: .9em ui-monospace, monospace; background: #eff2f5; padding: .1em .3em; border-radius: 4px; overflow-wrap: anywhere }
-.tiles { display: flex; flex-wrap: wrap; gap: .75rem; margin: 1.25rem 0 } .tile { flex: 1 1 10rem; border: 1px solid #d1d9e0; border-radius: 8px; padding: .6rem .9rem } .tile b { display: block; font-size: 1.6rem; line-height: 1.3 }
-.wide { margin: .5rem 0 1rem; overflow-x: auto; max-width: 100% } .wide table { max-width: none; border-collapse: collapse; font-size: .92rem } .wide td, .wide th { border-bottom: 1px solid #d1d9e0; padding: .3rem 1rem .3rem 0 }
-.wide td { font-variant-numeric: tabular-nums } .num { text-align: right; white-space: nowrap } .name { overflow-wrap: anywhere; min-width: 11rem; max-width: 24rem } .says { min-width: 16rem; max-width: 40rem } .when { white-space: nowrap }
-.bar { display: inline-block; width: 5rem; height: .6rem; border-radius: 3px; background: #dfe4e9; overflow: hidden; vertical-align: middle; margin-right: .4rem } .bar i { display: block; height: 100%; background: #0072b2 } .bar i.low { background: #d55e00 }
-.wide.pictures { display: block } .wide.pictures svg { min-width: 34rem }
-@media (max-width: 40rem) { .cards tr:first-child { display: none } .cards tr { display: block; border-bottom: 1px solid #d1d9e0; padding: .5rem 0 } .cards td { display: block; border: 0; padding: 0; text-align: left; max-width: none }
-.cards .name { font-weight: 600 } .cards td[data-is]::before { content: attr(data-is) ": "; opacity: .7 } }
-.g1 { background: #0072b21f } .g2 { background: #0072b23d } .g3 { background: #0072b25c } .g4 { background: #0072b27a }
-@media print { body { font-size: 9pt; line-height: 1.35; margin: 0; max-width: none } .wide { overflow: visible } .wide table { font-size: .85em } .wide td, .wide th { padding-right: .6rem } .name { min-width: 7rem } .says { min-width: 9rem } .tile { flex-basis: 8rem } .tile b { font-size: 1.2rem } tr, .tile, svg, .verdict { break-inside: avoid } h2 { break-after: avoid } @page { size: A4; margin: 14mm } }
-@media (prefers-color-scheme: dark) { body { color: #f0f6fc; background: #0d1117 } small, .evidence { color: #9198a1 } code { background: #262c36 } .tile, .wide td, .wide th, .cards tr { border-color: #3d444d }
-.bar { background: #262c36 } .bar i { background: #58a6ff } .bar i.low { background: #f0883e } .g1 { background: #58a6ff1f } .g2 { background: #58a6ff3d } .g3 { background: #58a6ff5c } .g4 { background: #58a6ff7a } }
-</style>
-`
+//go:embed page.css
+var pageStyle string
 
 // HTML is one file with everything in it: what the machine is, the diagnosis where there
 // is one, pictures, and the numbers as JSON. It loads nothing and runs nothing. title is
@@ -183,7 +163,11 @@ func Page(title, body string) string {
 	return fmt.Sprintf(`<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
 <title>%s</title>
-%s%s</head><body>
+<style>
+%s</style>
+<style>
+%s</style>
+</head><body>
 %s</body></html>
 `, view.Markup(title), pageStyle, style, body)
 }

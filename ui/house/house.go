@@ -154,8 +154,7 @@ func nodesOf(s *api.Status) []api.HouseNode {
 			x.UsedKiB = &used
 		}
 		if n.Bandwidth != nil {
-			b := int64(rounded(float64(*n.Bandwidth), 2))
-			x.Bandwidth = &b
+			x.Bandwidth = new(int64(rounded(float64(*n.Bandwidth), 2)))
 		}
 		if s.Sharing != nil {
 			if k := slices.IndexFunc(s.Sharing.Nodes, func(b api.ShareNode) bool { return b.Node == n.ID }); k >= 0 {

@@ -116,8 +116,7 @@ func leftOf(m *plan.Move) *float64 {
 	if !known {
 		return nil
 	}
-	s := math.Ceil(left.Seconds())
-	return &s
+	return new(math.Ceil(left.Seconds()))
 }
 
 // residentsFor is the workloads that have text in their name or ID, of a group of a House; either

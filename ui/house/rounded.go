@@ -42,8 +42,7 @@ func roughly(cpus *float64) *float64 {
 	if cpus == nil {
 		return nil
 	}
-	x := rough(*cpus)
-	return &x
+	return new(rough(*cpus))
 }
 
 // percent is a share in whole percents.
@@ -51,6 +50,5 @@ func percent(share *float64) *float64 {
 	if share == nil {
 		return nil
 	}
-	x := math.Round(*share*100) / 100
-	return &x
+	return new(math.Round(*share*100) / 100)
 }

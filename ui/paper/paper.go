@@ -2,6 +2,7 @@ package paper
 
 import (
 	"cmp"
+	"embed"
 	"fmt"
 	"html/template"
 	"math"
@@ -56,6 +57,16 @@ var functions = template.FuncMap{
 	"number": func(x float64) string {
 		return strings.TrimSuffix(fmt.Sprintf("%.1f", x), ".0")
 	},
+}
+
+//go:embed templates
+var templates embed.FS
+
+// templateOf returns a function that parses a template the first time that it is called: few commands write a page.
+func templateOf(name string) func() *template.Template {
+	return sync.OnceValue(func() *template.Template {
+		return template.Must(template.New(name).Funcs(functions).ParseFS(templates, "templates/"+name))
+	})
 }
 
 // fill is a page with what a template makes of a value, every text of which is printable.

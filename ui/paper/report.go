@@ -5,7 +5,6 @@ import (
 	"html/template"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/homenode/homenode/core/report"
@@ -154,77 +153,4 @@ func (r reportView) MachineText() string {
 	return text
 }
 
-var reportPage = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("report").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
-<p class="lead">{{prose .Headline}}</p>
-<table>
-<tr><th>period</th><td>{{date .From}} to {{date .To}} ({{for .Took}})</td></tr>
-{{with .Machine}}<tr><th>machine</th><td>{{$.MachineText}}</td></tr>{{end}}
-{{with .Mode}}<tr><th>mode at the end</th><td>{{.}}{{if eq . "observe"}}: homenode changed nothing by itself{{end}}</td></tr>{{end}}
-{{with .Version}}<tr><th>homenode</th><td>{{.}}</td></tr>{{end}}
-<tr><th>recorded</th><td>{{count .Looks "scan"}} of the host, {{.Read}} of them read in full{{range .Gaps}}; nothing from {{time .From}} to {{time .To}}{{end}}</td></tr>
-</table>
-{{range .Notes}}<div class="verdict warning">{{prose .}}</div>
-{{end}}<div class="tiles">
-<div class="tile">local, by memory<b>{{share .Locality.Memory.Before}} → {{share .Locality.Memory.After}}</b><small>first and last tenth of the period</small></div>
-<div class="tile">local, by {{if eq .Locality.Weight "accesses"}}accesses{{else}}CPU use{{end}}<b>{{share .Locality.Busy.Before}} → {{share .Locality.Busy.After}}</b><small>{{if eq .Locality.Weight "accesses"}}as the hardware counts them{{else}}accesses are not counted here{{end}}</small></div>
-<div class="tile">moved<b>{{bytes .Moves.Bytes}}</b><small>{{count .Moves.Count "move"}}, {{for .MoveSeconds}}</small></div>
-<div class="tile">failures<b>{{.Failed}}</b><small>{{if .Failures}}of {{count (len .Failures) "kind"}}{{else}}nothing failed{{end}}</small></div>
-</div>
-{{with .Curve}}<h2>Locality</h2>
-<div class="wide pictures">
-{{.}}</div>
-{{end}}<h2>What to do</h2>
-{{if .Worst}}<p>The workloads that lose most to memory on other nodes, the worst first. CPUs REMOTE is how many CPUs, on average, worked on memory of another node.</p>
-<div class="wide"><table class="cards">
-<tr><th>workload</th><th>home</th><th class="num">memory</th><th class="num">CPUs</th><th class="num">CPUs remote</th><th>local, first → now</th><th>what to do</th></tr>
-{{range .Worst}}<tr><td class="name">{{name .Name .ID}}</td><td data-is="home">{{dash (home .Home .Caches)}}</td><td class="num" data-is="memory">{{size .MemoryKiB}}</td><td class="num" data-is="CPUs">{{cpus .CPUUse}}</td><td class="num" data-is="CPUs remote">{{cpus .Remote}}</td><td class="when" data-is="local, first → now">{{share .Before}} → {{bar .After}}</td><td class="says">{{prose .Advice.String}}</td></tr>
-{{end}}</table></div>
-{{else if .Machine}}<p>Nothing: no workload works on remote memory.</p>
-{{else}}<p>Not known: no look at the host was recorded.</p>
-{{end}}<h2>Memory that moved</h2>
-{{if .Moves.Count}}<p>{{count .Moves.Count "move"}} brought {{bytes .Moves.Bytes}} home; that took {{for .MoveSeconds}}, added up{{if .Moves.Stayed}}; {{bytes .Moves.Stayed}} stayed where it was{{end}}.
-{{if .Moves.Judged}}Of {{count .Moves.Judged "move"}} both are known: a gain of {{points .Moves.Expected}} was expected, {{points .Moves.Seen}} was seen.{{end}}</p>
-<div class="wide"><table>
-<tr><th>ended</th><th>workload</th><th>to nodes</th><th class="num">moved</th><th class="num">took</th><th class="num">local before</th>{{if .Expects}}<th class="num">expected</th>{{end}}<th class="num">seen</th><th></th></tr>
-{{range .Moves.Largest}}<tr><td class="when">{{time .Ended}}</td><td class="name">{{name .Name .Workload}}</td><td>{{.Home}}</td><td class="num">{{bytes .Moved}}</td><td class="num">{{printf "%.1f s" .Seconds}}</td><td class="num">{{share .LocalityBefore}}</td>{{if $.Expects}}<td class="num">{{share .Expected}}</td>{{end}}<td class="num">{{share .LocalityAfter}}</td><td class="says">{{$.MoveNote .}}</td></tr>
-{{end}}</table></div>
-{{if gt .Moves.Count (len .Moves.Largest)}}<p><small>The {{len .Moves.Largest}} largest of {{.Moves.Count}}.</small></p>{{end}}
-{{else}}<p>No memory was moved.</p>
-{{end}}{{if .NotDone}}<h2>What was not done, and why</h2>
-<div class="wide"><table class="cards">
-<tr><th>not done</th><th class="num">workloads</th><th class="num">of the time</th><th>why</th></tr>
-{{range .NotDone}}<tr><td class="when">{{.What}}</td><td class="num" data-is="workloads">{{.Workloads}}</td><td class="num" data-is="of the time">{{if .Bytes}}{{bytes .Bytes}}{{else}}{{part .Share}}{{end}}</td><td class="says">{{prose .Text}}</td></tr>
-{{end}}</table></div>
-<p><small>Each reason is worded as it was first given; the figures count all workloads it was given for.</small></p>
-{{end}}{{if .Homes}}<h2>Who lived where</h2>
-<p>vCPUs of the workloads with a home on each node{{if gt (len .Homes) 1}}, on average over {{for .Part}} each{{end}}.</p>
-<div class="wide"><table>
-<tr><th>node</th>{{range .Homes}}<th class="num">{{$.Clock .From}}</th>{{end}}</tr>
-{{$most := .MostHomes}}{{range .HomeRows}}<tr><th>{{(index . 0).Node}}</th>{{range .}}<td class="num {{shade .VCPUs $most}}">{{number .VCPUs}}</td>{{end}}</tr>
-{{end}}</table></div>
-{{end}}{{if .Nodes}}<h2>Nodes at the end</h2>
-<div class="wide"><table>
-<tr><th>node</th><th>CPUs</th><th class="num">busy</th><th class="num">memory</th><th class="num">free</th><th class="num">homes</th><th class="num">vCPUs booked</th></tr>
-{{range .Nodes}}<tr><th>{{.ID}}</th><td class="name">{{dash .CPUs.String}}</td><td class="num">{{busy .Busy}}</td><td class="num">{{size .MemoryKiB}}</td><td class="num">{{size .FreeKiB}}</td><td class="num">{{.Homes}}</td><td class="num">{{number .VCPUs}}</td></tr>
-{{end}}</table></div>
-{{end}}<h2>Failures</h2>
-{{if .Failures}}<div class="wide"><table class="cards">
-<tr><th class="num">times</th><th>last</th><th>workload</th><th>the last in words</th></tr>
-{{range .Failures}}<tr><td class="num" data-is="times">{{.Count}}</td><td class="when" data-is="last">{{time .Last}}</td><td class="name">{{with .Workload}}{{.}}{{else}}–{{end}}</td><td class="says">{{prose .Text}}</td></tr>
-{{end}}</table></div>
-{{else}}<p>Nothing failed.</p>
-{{end}}<h2>Settings that were changed, and who asked</h2>
-{{if .Changed}}<div class="wide"><table>
-<tr><th>setting</th><th class="num">by homenode</th><th class="num">by order</th><th class="num">restored</th><th class="num">changed by another program</th></tr>
-{{range .Changed}}<tr><th>{{.Setting}}</th><td class="num">{{.Count}}</td><td class="num">{{.Ordered}}</td><td class="num">{{.PutBack}}</td><td class="num">{{.ByOthers}}</td></tr>
-{{end}}</table></div>
-{{else}}<p>No setting was changed.</p>
-{{end}}{{if .Orders}}<div class="wide"><table class="cards">
-<tr><th>when</th><th>who</th><th>workload</th><th>what</th></tr>
-{{range .Orders}}<tr><td class="when">{{time .At}}</td><td>{{.By}}</td><td class="name">{{with .Workload}}{{.}}{{else}}–{{end}}</td><td class="says">{{prose .Text}}</td></tr>
-{{end}}</table></div>
-{{if gt .Ordered (len .Orders)}}<p><small>The {{len .Orders}} newest of {{.Ordered}}.</small></p>{{end}}
-{{else}}<p>Nobody asked for anything.</p>
-{{end}}`))
-})
+var reportPage = templateOf("report.html")

@@ -1,12 +1,12 @@
 package paper
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/homenode/homenode/core/trial"
@@ -95,9 +95,7 @@ func TrialHeadline(d *trial.Document) string {
 	said := map[trial.Verdict]string{
 		trial.Better: "%s is better with %s than with %s: %s (95 %% interval %s).", trial.Worse: "%s is worse with %s than with %s: %s (95 %% interval %s).",
 		trial.CannotTell: "Cannot tell whether %s differs between %s and %s: %s (95 %% interval %s)."}[e.Verdict]
-	if said == "" {
-		said = "%s, %s beside %s: %s (95 %% interval %s)."
-	}
+	said = cmp.Or(said, "%s, %s beside %s: %s (95 %% interval %s).")
 	if !e.Enough {
 		return fmt.Sprintf("Too few blocks for an interval: %s is %s with %s beside %s. %s.", m.Name, Amount(e.Change, e.Scale, m.Unit), e.Arm, e.Base, done)
 	}
@@ -302,9 +300,7 @@ func (v trialView) Forest() template.HTML {
 	for i, e := range all {
 		y := float64(row*i + 18)
 		colour := map[trial.Verdict]string{trial.Better: "#0072b2", trial.Worse: "#d55e00"}[e.Verdict]
-		if colour == "" {
-			colour = "#8b949e"
-		}
+		colour = cmp.Or(colour, "#8b949e")
 		fmt.Fprintf(&b, `<text x="0" y="%g">%s</text>`, y+4, view.Markup(cut(e.Metric, 18)+", "+string(e.Arm)+" / "+string(e.Base)))
 		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%g" y2="%g" stroke="%s" stroke-width="3"/><circle cx="%.1f" cy="%g" r="5" fill="%s"/>`, x(e.Low), x(e.High), y, y, colour, x(e.Change), y, colour)
 		fmt.Fprintf(&b, `<text x="%d" y="%g">%s</text>`, left+width+8, y+4, view.Markup(Amount(e.Change, e.Scale, "")))
@@ -398,27 +394,4 @@ func clock(s float64) string {
 	return fmt.Sprintf("%.0f s", d.Seconds())
 }
 
-var trialPage = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("trial").Funcs(functions).Parse(`<h1>{{.Title}}</h1>
-<p class="lead">{{prose .Headline}}</p>
-<p>{{date .Began}} to {{date .Until}}{{if .Machine.Host}}, on {{.Machine.Host}}{{end}}, by homenode {{.Homenode}}. {{prose .Machinery}}.</p>
-{{if .Effects}}<h2>Effects</h2>
-<div class="wide pictures">{{.Forest}}</div>
-<div class="wide"><table class="cards"><tr><th>metric</th><th>compared</th><th>mean</th><th>effect</th><th>95&nbsp;% interval</th><th>verdict</th></tr>
-{{range .Rows}}<tr><td class="name">{{.Metric}} <small>{{.Direction}}</small></td><td data-is="compared">{{.Compared}}</td><td data-is="mean">{{prose .Means}}</td><td data-is="effect">{{if .Strong}}<strong>{{prose .Change}}</strong>{{else}}{{prose .Change}}{{end}}</td><td data-is="95 % interval">{{prose .Range}}</td><td class="says" data-is="verdict">{{if .Strong}}<strong>{{.Verdict}}</strong>{{else}}{{.Verdict}}{{end}}</td></tr>
-{{end}}</table></div>
-<p>An effect is what the first arm has more than the second, without drift over time; so it can differ from the difference of the two means. Its interval comes from the order of the arms, which was drawn, and needs no model of the noise. A verdict is corrected for the number of comparisons: with no effect at all, a trial claims one in 5&nbsp;% of cases at most. “Cannot tell” does not mean that there is no effect: the interval says how large it may be.</p>
-{{end}}{{with .Plots}}<h2>Readings</h2>
-<div class="pictures">{{range .}}{{.}}{{end}}</div>
-{{end}}{{if .Outlook}}<h2>How long a trial must run</h2>
-<p>With the noise of this trial, to find an effect of that size in 80&nbsp;% of cases:</p>
-<div class="wide"><table><tr><th>metric</th><th>noise of a block</th><th>2&nbsp;%</th><th>5&nbsp;%</th><th>10&nbsp;%</th></tr>
-{{range .Outlooks}}<tr><td class="name">{{.Metric}}</td><td class="num">{{prose .Noise}}</td>{{range .Needs}}<td>{{prose .}}</td>{{end}}</tr>
-{{end}}</table></div>
-{{end}}<h2>Method</h2>
-<ul>{{range .Method}}<li>{{prose .}}</li>{{end}}</ul>
-<div class="wide"><table><tr><th>metric</th><th></th><th>read from</th></tr>
-{{range .Metrics}}<tr><td class="name">{{.Name}}</td><td>{{if .Lower}}lower is better{{else}}higher is better{{end}}</td><td class="says">{{if eq .Kind "command"}}a command{{else}}{{.From}}{{end}}</td></tr>
-{{end}}</table></div>
-`))
-})
+var trialPage = templateOf("trial.html")

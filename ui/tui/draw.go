@@ -168,10 +168,3 @@ func (m *Model) name(w *api.Workload) string {
 	}
 	return name
 }
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}

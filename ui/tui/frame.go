@@ -316,10 +316,7 @@ func (m *Model) move(w *api.Workload) string {
 	case mv.Moved <= 0:
 		how = "begins"
 	}
-	width := m.width
-	if width == 0 {
-		width = 100
-	}
+	width := cmp.Or(m.width, 100)
 	bar, gap := min(40, max(6, width-100)), 1
 	if width >= 100 {
 		gap = 2

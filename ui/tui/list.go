@@ -28,11 +28,11 @@ func plainText(text func(w *api.Workload) string) func(w *api.Workload) (string,
 // 80 columns have no room for caches: a node says more than a part of both.
 func (m *Model) homeColumn(width int) column {
 	const least, most = 5, 16
-	c := column{"HOME", least, 0, false, plainText(func(w *api.Workload) string { return dash(w.Home) })}
+	c := column{"HOME", least, 0, false, plainText(func(w *api.Workload) string { return cmp.Or(w.Home, "-") })}
 	if width < 80 {
 		return c
 	}
-	c.text = plainText(func(w *api.Workload) string { return dash(words.Home(w.Home, w.Caches)) })
+	c.text = plainText(func(w *api.Workload) string { return cmp.Or(words.Home(w.Home, w.Caches), "-") })
 	for i := range m.status.Workloads {
 		w := &m.status.Workloads[i]
 		if w.Caches != "" {
@@ -52,7 +52,7 @@ func (m *Model) workloadColumns(width int) (all []column, name, gap int) {
 	}
 	all = []column{
 		{"CLASS", 9, 94, false, plainText(func(w *api.Workload) string { return string(w.Class) })},
-		{"TIER", 13, 110, false, plainText(func(w *api.Workload) string { return dash(string(w.Tier)) })},
+		{"TIER", 13, 110, false, plainText(func(w *api.Workload) string { return cmp.Or(string(w.Tier), "-") })},
 		m.homeColumn(width),
 		{"vCPUs", 5, 110, true, plainText(func(w *api.Workload) string { return fmt.Sprint(w.CPUs) })},
 		{"CPU", 5, 60, true, plainText(func(w *api.Workload) string { return fmt.Sprintf("%.2f", w.CPUUse) })},

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -70,10 +71,7 @@ func (m *Model) nodes() []string {
 	if len(all) == 0 {
 		return []string{m.paint(dim, "no NUMA node was seen yet")}
 	}
-	width := m.width
-	if width == 0 {
-		width = nodeLabel + mostCell*len(all)
-	}
+	width := cmp.Or(m.width, nodeLabel+mostCell*len(all))
 	fits := max(1, (width-nodeLabel)/leastCell)
 	from := max(0, min(m.node, len(all)-fits))
 	shown := all[from:min(len(all), from+fits)]
@@ -99,7 +97,7 @@ func (m *Model) nodes() []string {
 	for i := range shown {
 		text := fmt.Sprint(shown[i].ID)
 		if cell >= wordyCell {
-			text += m.paint(dim, "  CPUs "+dash(shown[i].CPUs))
+			text += m.paint(dim, "  CPUs "+cmp.Or(shown[i].CPUs, "-"))
 		}
 		first += left(text, cell-gap) + strings.Repeat(" ", gap)
 	}

@@ -1,6 +1,7 @@
 package tui
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -27,8 +28,8 @@ func (m *Model) detailPage() []string {
 	if w.Tier != "" {
 		add("tier", string(w.Tier))
 	}
-	add("home", dash(words.Home(w.Home, w.Caches)))
-	cpus := dash(w.CPUSet)
+	add("home", cmp.Or(words.Home(w.Home, w.Caches), "-"))
+	cpus := cmp.Or(w.CPUSet, "-")
 	if w.CPUSetPlanned != "" && w.CPUSetPlanned != w.CPUSet {
 		cpus += " → " + w.CPUSetPlanned
 	}

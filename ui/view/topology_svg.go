@@ -2,6 +2,7 @@ package view
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
@@ -29,19 +30,9 @@ const (
 // svgStyle holds all colours: blues for CPUs and distances, oranges for memory in use and
 // notes, greys; they stay apart for the colour-blind, in a light and a dark set of the same contrast. No CSS
 // variables: librsvg and Inkscape do not know them.
-const svgStyle = `<style>
-text{font:12px system-ui,-apple-system,"Segoe UI",Helvetica,Arial,sans-serif;fill:#1f2328}
-.b{font-weight:600}.h{font-size:15px;font-weight:600}.s{font-size:10px}.s,.c{fill:#59636e}.w{fill:#9a5b00}.m,.id{text-anchor:middle}.e{text-anchor:end}.id{font-size:8.5px;fill:#fff}
-.page{fill:#fff;stroke:#d1d9e0}.pack{fill:#f6f8fa;stroke:#d1d9e0}.node{fill:#fff;stroke:#0969da;stroke-width:1.5}.bare{stroke-dasharray:5 3}.not{opacity:.35}
-.llc{fill:#ddf0ff}.core{fill:#0b62b4}.used{fill:#b35c00}.cache{fill:#f3c58c}.free,.chip{fill:#e4e9ee}.ring{fill:none;stroke:#d1d9e0}
-.d0{fill:#eff3ff}.d1{fill:#c6dbef}.d2{fill:#9ecae1}.d3{fill:#6baed6}.d4{fill:#2171b5}.d5{fill:#08519c}.t0,.t1,.t2,.t3{fill:#12263f}.t4,.t5{fill:#fff}
-@media(prefers-color-scheme:dark){
-text{fill:#f0f6fc}.s,.c{fill:#9198a1}.w{fill:#e3a04d}.id{fill:#0d1117}
-.page{fill:#0d1117;stroke:#3d444d}.pack{fill:#151b23;stroke:#3d444d}.node{fill:#0d1117;stroke:#4493f8}
-.llc{fill:#16304f}.core{fill:#79b8ff}.used{fill:#e3913d}.cache{fill:#7a4a17}.free,.chip{fill:#262c36}.ring{stroke:#3d444d}
-.d0{fill:#14233a}.d1{fill:#1b3a63}.d2{fill:#22528c}.d3{fill:#2a65a8}.d4{fill:#58a0e8}.d5{fill:#a5d0ff}.t0,.t1,.t2,.t3{fill:#f0f6fc}.t4,.t5{fill:#0d1117}}
-</style>
-`
+//
+//go:embed topology.css
+var svgStyle string
 
 // svgPart is a part with the least size it needs, and how to draw it at a
 // place and size: parts side by side are drawn equally large.
@@ -99,18 +90,16 @@ func TopologySVG(w io.Writer, h *topology.Host) error {
 	}
 	width, height := width+2*margin, y+margin-gap
 	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s">
-%s<rect class="page" x="0.5" y="0.5" width="%d" height="%d" rx="8"/>
+<style>
+%s</style>
+<rect class="page" x="0.5" y="0.5" width="%d" height="%d" rx="8"/>
 %s</svg>
 `, width, height, width, height, Markup(summaryText(h)), svgStyle, width-1, height-1, d.String())
 	return err
 }
 
 func summaryText(h *topology.Host) string {
-	memory := topology.KiB(0)
-	for _, n := range h.Nodes {
-		memory += max(0, n.Memory)
-	}
-	text := fmt.Sprintf("%s · %s · %s · %s", words.Count(len(h.Nodes), "NUMA node"), words.Count(len(h.Cores), "core"), words.Count(h.Online.Len(), "CPU"), words.Size(memory))
+	text := fmt.Sprintf("%s · %s · %s · %s", words.Count(len(h.Nodes), "NUMA node"), words.Count(len(h.Cores), "core"), words.Count(h.Online.Len(), "CPU"), words.Size(h.Memory()))
 	if len(h.Packages) > 0 {
 		text = words.Count(len(h.Packages), "package") + " · " + text
 	}

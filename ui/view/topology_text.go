@@ -102,13 +102,7 @@ func (d *drawing) summary() {
 	if !h.Offline.Empty() {
 		d.wrapped("", strings.Fields(fmt.Sprintf("%s offline: %s", words.Count(h.Offline.Len(), "CPU"), cpuList(h.Offline))), " ")
 	}
-	withMemory := topology.NodeSet{}
-	for _, n := range h.Nodes {
-		if n.Memory != 0 {
-			withMemory.Add(n.ID)
-		}
-	}
-	if !h.Allowed.Equal(h.Online) || !h.AllowedMems.Equal(withMemory) {
+	if !h.Allowed.Equal(h.Online) || !h.AllowedMems.Equal(h.WithMemory()) {
 		d.wrapped("", strings.Fields(fmt.Sprintf("this process is confined to CPUs %s and to memory of %s", cpuList(h.Allowed),
 			nodeList(h.AllowedMems))), " ")
 	}
@@ -256,12 +250,7 @@ func (d *drawing) part(p *part, indent string) {
 }
 
 func nodeless(h *topology.Host, cpus topology.CPUSet) bool {
-	for _, n := range h.Nodes {
-		if n.CPUs.Intersects(cpus) {
-			return false
-		}
-	}
-	return true
+	return h.NodesOf(cpus).Empty()
 }
 
 // node prints a node with its memory, then what it holds: on the same line if
@@ -309,7 +298,7 @@ func (d *drawing) nearest(n *topology.Node) string {
 	if d.host.Distances == nil {
 		return ""
 	}
-	row := d.host.Distances[slices.IndexFunc(d.host.Nodes, func(o topology.Node) bool { return o.ID == n.ID })]
+	row := d.host.Distances[d.host.Index(n.ID)]
 	least := 0
 	near := topology.NodeSet{}
 	with := 0

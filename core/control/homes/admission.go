@@ -42,17 +42,6 @@ func (a *Admitted) All() map[workload.ID]Admission {
 	return all
 }
 
-// Of returns one of them.
-func (a *Admitted) Of(id workload.ID) (Admission, bool) {
-	for i := range slices.Backward(a.since) {
-		if a.since[i].id == id {
-			return a.since[i].Admission, true
-		}
-	}
-	one, ok := a.all[id]
-	return one, ok
-}
-
 // with adds one. Only the newest may be asked, once. It reports false when a list of all is
 // cheaper.
 func (a *Admitted) with(id workload.ID, one Admission) bool {

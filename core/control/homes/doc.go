@@ -22,5 +22,5 @@
 //   - What was saved and what is kept are the same admissions (TestAdmittedIsWhatIsKept).
 //   - One home more costs no copy of all homes and admissions (TestOneMoreCopiesNothing).
 //   - No other work gets the CPUs of dedicated work before that has left them (TestNotLeft).
-//   - No file depends on one that stands above it (TestFilesGoOneWay).
+//   - No file depends on one that stands above it (TestFilesPointDown).
 package homes

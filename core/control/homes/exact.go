@@ -22,11 +22,7 @@ func ExactPlacement(h *topology.Host, spec *workload.Spec, in *PlaceRequest) wor
 		Start:      in.Process.Start,
 	}
 	if p.Home.Empty() {
-		for i := range h.Nodes {
-			if h.Nodes[i].CPUs.Intersects(p.CPUs) {
-				p.Home.Add(h.Nodes[i].ID)
-			}
-		}
+		p.Home = h.NodesOf(p.CPUs)
 	}
 	for n := range p.Home.All() {
 		if part := p.Asked / topology.KiB(p.Home.Len()); part > 0 {

@@ -97,9 +97,10 @@ func TestAdmittedIsWhatIsKept(t *testing.T) {
 		if diff := cmp.Diff(asJSON(t, h.Admissions), asJSON(t, disk)); diff != "" {
 			t.Errorf("%s (-kept +saved):\n%s", what, diff)
 		}
-		now := h.Admitted()
+		admitted := h.Admitted()
+		now := admitted.All()
 		for id := range h.Admissions {
-			if _, ok := now.Of(id); !ok {
+			if _, ok := now[id]; !ok {
 				t.Errorf("%s: %s is not among those saved", what, id)
 			}
 		}

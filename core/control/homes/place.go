@@ -1,6 +1,7 @@
 package homes
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -210,10 +211,7 @@ func (h *Homes) Lost() []workload.Problem {
 		if a.Process.PID != 0 || a.Exact || lost.Empty() {
 			continue
 		}
-		name := a.Spec.Name
-		if name == "" {
-			name = string(id)
-		}
+		name := cmp.Or(a.Spec.Name, string(id))
 		text := words.Because(words.HeldLost, lost, a.Placement.CPUs.Minus(lost)).String()
 		out = append(out, workload.Problem{Subject: name, Text: text})
 	}

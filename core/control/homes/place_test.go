@@ -97,7 +97,7 @@ func TestPlaceTakes(t *testing.T) {
 			t.Errorf("%s: saved %+v of %+v", tt.name, r.Save.Admissions, h.Admissions)
 		}
 		if tt.admitted != "" {
-			a, ok := r.Save.Admissions.Of(tt.admitted)
+			a, ok := r.Save.Admissions.All()[tt.admitted]
 			if !ok || a.Scan != 4 || !a.Until.Equal(tt.until) || a.From.Owner != "user:7" || a.Process != in.Process || a.Placement.Workload != tt.admitted {
 				t.Errorf("%s: %+v", tt.name, a)
 			}
@@ -446,7 +446,7 @@ func TestExtend(t *testing.T) {
 		if said := len(r.Placed.Decision.Reasons) == 2; said != tt.lost {
 			t.Errorf("%s: %v", tt.name, r.Placed.Decision.Reasons)
 		}
-		saved, ok := r.Save.Admissions.Of("/vm")
+		saved, ok := r.Save.Admissions.All()["/vm"]
 		if !ok || !saved.Until.Equal(a.Until) || (tt.kept != "" && (saved.Placement.CPUs.String() != tt.kept || len(saved.Placement.Pins) != 2)) {
 			t.Errorf("%s: saved %+v", tt.name, saved)
 		}
@@ -538,7 +538,7 @@ func TestAdopt(t *testing.T) {
 	if s.Admissions == nil || s.Placements == nil || homesOf(s.Placements.All()) != "pid:1@3/0 pid:3@4/0 " || booked(h) != "pid:1 pid:3" {
 		t.Errorf("%+v, booked %q", s, booked(h))
 	}
-	a, ok := s.Admissions.Of("pid:3")
+	a, ok := s.Admissions.All()["pid:3"]
 	if !ok || a.Scan != 4 || h.Admissions["pid:1"].Process.Start != 10 || len(h.Given) != 2 || !h.Given["pid:3"].Equal(topology.CPUs(4)) {
 		t.Errorf("%+v, given %v", a, h.Given)
 	}

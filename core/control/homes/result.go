@@ -38,12 +38,10 @@ func refused(kind RefusalKind, code words.Code, values ...any) Result {
 func (s *Save) placements(h *Homes) { s.Placements = h.SavePlacements() }
 
 func (s *Save) admissions(h *Homes) {
-	all := h.SaveAdmissions()
-	s.Admissions = &all
+	s.Admissions = new(h.SaveAdmissions())
 }
 
 // admission keeps one admission more.
 func (s *Save) admission(h *Homes, id workload.ID, a Admission) {
-	all := h.Admit(id, a)
-	s.Admissions = &all
+	s.Admissions = new(h.Admit(id, a))
 }

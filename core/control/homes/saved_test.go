@@ -27,7 +27,7 @@ func TestNew(t *testing.T) {
 	if len(saved.All()) != 2 {
 		t.Errorf("saved %+v", saved.All())
 	}
-	if a, ok := saved.Of("pid:7"); !ok || a.Scan != 0 {
+	if a, ok := saved.All()["pid:7"]; !ok || a.Scan != 0 {
 		t.Errorf("saved %+v", a)
 	}
 }

@@ -116,12 +116,7 @@ func byWorkload(a, b workload.Placement) int { return cmp.Compare(a.Workload, b.
 
 // MemoryNodes returns the nodes that a workload's memory belongs on, as its steps name them.
 func MemoryNodes(h *topology.Host, p *workload.Placement) topology.NodeSet {
-	var home topology.NodeSet
-	for _, n := range h.Nodes {
-		if p.Home.Has(n.ID) && n.Memory != 0 && h.AllowedMems.Has(n.ID) {
-			home.Add(n.ID)
-		}
-	}
+	home := h.WithMemory().Intersect(h.AllowedMems).Intersect(p.Home)
 	booked := p.MemoryNodes().Intersect(home)
 	if !booked.Empty() {
 		return booked

@@ -33,12 +33,9 @@ const (
 )
 
 // hostAmount returns the online CPUs and the memory of the host.
-func (s *Scene) hostAmount() (a Amount) {
-	for _, n := range s.Snapshot.Host.Nodes {
-		a.Memory += max(0, n.Memory)
-	}
-	a.CPUs = float64(s.Snapshot.Host.Online.Len())
-	return a
+func (s *Scene) hostAmount() Amount {
+	h := s.Snapshot.Host
+	return Amount{CPUs: float64(h.Online.Len()), Memory: h.Memory()}
 }
 
 // cpusOf returns the CPUs that vCPUs of a class keep from others: shared ones share theirs.

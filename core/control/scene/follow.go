@@ -87,7 +87,7 @@ func (f *follower) helper(o *workload.Observation) *nearness.Helper {
 	if why.None() && f.by.Settings.HelpersStay {
 		why = words.Because(words.HelpersStay)
 	}
-	h = &nearness.Helper{ID: o.ID, Memory: workload.Total(o.Memory), Stays: why}
+	h = &nearness.Helper{Memory: workload.Total(o.Memory), Stays: why}
 	f.helpers[o.ID] = h
 	return h
 }

@@ -147,12 +147,8 @@ func (a *Admission) over(derived workload.Spec) workload.Spec {
 	if asked.HugePage > 0 {
 		spec.HugePage = asked.HugePage
 	}
-	if asked.SMT != "" {
-		spec.SMT = asked.SMT
-	}
-	if asked.Tier != "" {
-		spec.Tier = asked.Tier
-	}
+	spec.SMT = cmp.Or(asked.SMT, spec.SMT)
+	spec.Tier = cmp.Or(asked.Tier, spec.Tier)
 	if len(asked.Goals) > 0 {
 		spec.Goals = asked.Goals
 	}

@@ -54,8 +54,7 @@ type View struct {
 	Following map[workload.ID]nearness.Following
 	Loads     map[workload.ID]load.Load
 	Subjects  []*place.Subject // what was decided on, rising by ID
-	Undoing   int
-	Facts     plan.State // what placements are decided on, but for those
+	Facts     plan.State       // what placements are decided on, but for those
 	Admitted  homes.Admitted
 }
 
@@ -94,15 +93,6 @@ func (v *View) unseen(yield func(workload.ID, homes.Admission) bool) {
 			return
 		}
 	}
-}
-
-// HeldFor is the home that is held for one workload that has not been seen.
-func (v *View) HeldFor(id workload.ID) (workload.Placement, bool) {
-	a, ok := v.Admitted.Of(id)
-	if !ok || a.Process.PID > 0 {
-		return workload.Placement{}, false
-	}
-	return a.Placement, true
 }
 
 // Left is what each node still has for dedicated work. What is held for work whose ID begins

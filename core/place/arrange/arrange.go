@@ -103,12 +103,7 @@ func (a *arrangement) home(nodes topology.NodeSet) *home {
 
 func (a *arrangement) newHome(nodes topology.NodeSet) home {
 	h := home{nodes: nodes, kept: words.Reasons(words.Because(words.HomeKept, nodes))}
-	for i := range a.host.Nodes {
-		n := &a.host.Nodes[i]
-		if nodes.Has(n.ID) && n.Memory != 0 && a.host.AllowedMems.Has(n.ID) {
-			h.memory.Add(n.ID)
-		}
-	}
+	h.memory = a.host.WithMemory().Intersect(a.host.AllowedMems).Intersect(nodes)
 	h.stays = a.host.Stays(h.memory)
 	h.mems = h.memory.Union(a.host.Below(h.memory))
 	return h

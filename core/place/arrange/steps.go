@@ -28,8 +28,7 @@ func (a *arrangement) steps(s *subject, p *plan.Placement) []plan.Step {
 	var gain *plan.Gain
 	step := func(kind plan.StepKind, from, to string, reason words.Reason) plan.Step {
 		if gain == nil {
-			g := a.gain(obs, p)
-			gain = &g
+			gain = new(a.gain(obs, p))
 		}
 		return plan.Step{
 			Kind: kind, Workload: obs.ID, From: from, To: to, Reason: reason, Gain: *gain,

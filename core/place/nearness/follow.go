@@ -10,7 +10,6 @@ import (
 
 // Helper is a workload that works for others: a storage daemon, a software switch, a TPM.
 type Helper struct {
-	ID      workload.ID
 	Memory  topology.KiB // resident
 	Stays   words.Reason // why it may not be moved; none when it may
 	Clients []Client     // rising by ID

@@ -54,11 +54,7 @@ type repacker struct {
 
 func newRepacker(l *place.Ledger, h *topology.Host, reserved topology.CPUSet) *repacker {
 	r := &repacker{l: l}
-	memory := topology.KiB(0)
-	for i := range h.Nodes {
-		memory += max(0, h.Nodes[i].Memory)
-	}
-	r.perCPU = float64(memory) / float64(max(1, h.Online.Minus(reserved).Len()))
+	r.perCPU = float64(h.Memory()) / float64(max(1, h.Online.Minus(reserved).Len()))
 	return r
 }
 

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -83,9 +84,7 @@ type Options struct {
 // Run decides the arrivals of a case as they come, without looking ahead.
 func Run(c *Case, o Options) error {
 	policy := c.Policy
-	if o.Packing != "" {
-		policy.Packing = o.Packing
-	}
+	policy.Packing = cmp.Or(o.Packing, policy.Packing)
 	now := o.Now
 	if now == nil {
 		now = func() int64 { return 0 }

@@ -1,6 +1,7 @@
 package plantest
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -97,9 +98,7 @@ func drawNode(h *topology.Host, f []string) {
 }
 
 func addCores(h *topology.Host, cores []topology.Core, llc int) {
-	if llc == 0 {
-		llc = max(1, len(cores))
-	}
+	llc = cmp.Or(llc, max(1, len(cores)))
 	for i, c := range cores {
 		h.Cores = append(h.Cores, c)
 		if i%llc == 0 {

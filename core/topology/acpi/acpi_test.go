@@ -18,7 +18,7 @@ func TestSRAT(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []CPU{{0, 0}, {0x10001, 300}, {2, 7}}; !slices.Equal(s.CPUs, want) {
+	if want := []Domain{0, 0x10001, 2}; !slices.Equal(s.CPUs, want) {
 		t.Errorf("CPUs %v, want %v", s.CPUs, want)
 	}
 	if want := []Domain{0, 2, 0x10001}; !slices.Equal(s.Domains(), want) {
@@ -26,9 +26,6 @@ func TestSRAT(t *testing.T) {
 	}
 	if want := []Domain{0, 0x10001}; !slices.Equal(s.MemoryDomains(), want) {
 		t.Errorf("memory domains %v, want %v", s.MemoryDomains(), want)
-	}
-	if !s.Memory[1].NonVolatile || !slices.Equal(s.Initiators, []Domain{9}) {
-		t.Errorf("memory %+v, initiators %v", s.Memory, s.Initiators)
 	}
 }
 
@@ -69,9 +66,6 @@ func TestHMAT(t *testing.T) {
 	}
 	if v := h.Read(false, 0, 2); !math.IsNaN(v) {
 		t.Errorf("a 0 is not given, have %v", v)
-	}
-	if h.Attached[0] != (Attached{0, 2}) || h.Caches[0] != (SideCache{2, 16 << 30, 1}) {
-		t.Errorf("%+v", h)
 	}
 	if first, _ := ParseHMAT(hmat(1, locality(ReadLatency, 100, []uint32{0}, []uint32{0}, 8))); first.Read(true, 0, 0) != 80 {
 		t.Errorf("first revision: %v", first.Read(true, 0, 0))

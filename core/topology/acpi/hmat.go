@@ -7,14 +7,7 @@ import (
 
 // HMAT is the Heterogeneous Memory Attribute Table. The kernel shows only the
 // values of a node's nearest initiators; the table may hold all pairs.
-type HMAT struct {
-	Attached []Attached // which initiator a memory domain is attached to
-	Tables   []Locality
-	Caches   []SideCache
-}
-
-// Attached says that a memory domain belongs to an initiator's.
-type Attached struct{ Initiator, Memory Domain }
+type HMAT struct{ Tables []Locality }
 
 // Data is what a Locality tells.
 type Data uint8
@@ -38,14 +31,16 @@ type Locality struct {
 	Values     [][]float64 // NaN where the firmware gives none; +Inf latency and 0 bandwidth where unreachable
 }
 
-// SideCache is a memory-side cache.
-type SideCache struct {
-	Memory Domain
-	Size   uint64
-	Level  uint8
-}
+// Kinds of structures and their least lengths.
+const (
+	hmatDomains  = 0 // Memory Proximity Domain Attributes
+	hmatLocality = 1 // System Locality Latency and Bandwidth Information
+	hmatCaches   = 2 // Memory Side Cache Information
+)
 
-// ParseHMAT reads a whole table. Structures of unknown kind are skipped.
+var hmatLengths = map[uint16]int{hmatDomains: 40, hmatLocality: 32, hmatCaches: 32}
+
+// ParseHMAT reads a whole table for its localities. Other structures are skipped.
 func ParseHMAT(data []byte) (*HMAT, error) {
 	t, revision, err := header(data, "HMAT")
 	if err != nil {
@@ -73,35 +68,21 @@ func ParseHMAT(data []byte) (*HMAT, error) {
 }
 
 func (h *HMAT) add(kind uint16, s []byte, revision byte) error {
-	switch kind {
-	case 0: // Memory Proximity Domain Attributes
-		if len(s) < 40 {
-			return ErrShort
-		}
-		const initiatorValid = 1
-		if u16(s, 8)&initiatorValid != 0 {
-			h.Attached = append(h.Attached, Attached{Domain(u32(s, 12)), Domain(u32(s, 16))})
-		}
-	case 1: // System Locality Latency and Bandwidth Information
-		l, err := parseLocality(s, revision)
-		if err != nil {
-			return err
-		}
-		h.Tables = append(h.Tables, l)
-	case 2: // Memory Side Cache Information
-		if len(s) < 32 {
-			return ErrShort
-		}
-		h.Caches = append(h.Caches, SideCache{Domain(u32(s, 8)), u64(s, 16), uint8(u32(s, 24) >> 4 & 0xf)})
+	if len(s) < hmatLengths[kind] {
+		return ErrShort
 	}
-	return nil
+	if kind != hmatLocality {
+		return nil
+	}
+	l, err := parseLocality(s, revision)
+	if err == nil {
+		h.Tables = append(h.Tables, l)
+	}
+	return err
 }
 
 func parseLocality(s []byte, revision byte) (Locality, error) {
 	const lists = 32
-	if len(s) < lists {
-		return Locality{}, ErrShort
-	}
 	l := Locality{Cache: s[8] & 0xf, Data: Data(s[9])}
 	if l.Data > WriteBandwidth {
 		return Locality{}, fmt.Errorf("data of kind %d is not known", s[9])

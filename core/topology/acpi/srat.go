@@ -7,23 +7,14 @@ import (
 
 // SRAT is the System Resource Affinity Table. Only entries that are enabled count.
 type SRAT struct {
-	CPUs       []CPU
-	Memory     []Memory
-	Initiators []Domain // generic initiators: devices that read memory
-}
-
-// CPU is one logical CPU.
-type CPU struct {
-	Domain Domain
-	ID     uint32 // local APIC ID, or on arm64 the ACPI processor UID
+	CPUs   []Domain // of each logical CPU
+	Memory []Memory
 }
 
 // Memory is one range of physical addresses.
 type Memory struct {
-	Domain       Domain
-	Base, Length uint64
-	HotPlug      bool // may be empty now
-	NonVolatile  bool
+	Domain  Domain
+	HotPlug bool // may be empty now
 }
 
 // Kinds of SRAT entries and their lengths.
@@ -32,7 +23,7 @@ const (
 	sratMemory    = 1
 	sratX2APIC    = 2
 	sratGICC      = 3
-	sratInitiator = 5
+	sratInitiator = 5 // a device that reads memory
 )
 
 var sratLengths = map[byte]int{sratAPIC: 16, sratMemory: 40, sratX2APIC: 24, sratGICC: 18, sratInitiator: 32}
@@ -70,43 +61,34 @@ func ParseSRAT(data []byte) (*SRAT, error) {
 
 func (s *SRAT) add(kind byte, e []byte, mask uint32) {
 	const (
-		enabled     = 1
-		hotPlug     = 2
-		nonVolatile = 4
+		enabled = 1
+		hotPlug = 2
 	)
 	switch kind {
 	case sratAPIC:
 		domain := uint32(e[2]) | (uint32(e[9])|uint32(e[10])<<8|uint32(e[11])<<16)<<8
 		if u32(e, 4)&enabled != 0 {
-			s.CPUs = append(s.CPUs, CPU{Domain(domain & mask), uint32(e[3])})
+			s.CPUs = append(s.CPUs, Domain(domain&mask))
 		}
 	case sratX2APIC:
 		if u32(e, 12)&enabled != 0 {
-			s.CPUs = append(s.CPUs, CPU{Domain(u32(e, 4)), u32(e, 8)})
+			s.CPUs = append(s.CPUs, Domain(u32(e, 4)))
 		}
 	case sratGICC:
 		if u32(e, 10)&enabled != 0 {
-			s.CPUs = append(s.CPUs, CPU{Domain(u32(e, 2)), u32(e, 6)})
+			s.CPUs = append(s.CPUs, Domain(u32(e, 2)))
 		}
 	case sratMemory:
 		flags := u32(e, 28)
 		if flags&enabled != 0 && u64(e, 16) > 0 {
-			s.Memory = append(s.Memory, Memory{Domain(u32(e, 2) & mask), u64(e, 8), u64(e, 16), flags&hotPlug != 0, flags&nonVolatile != 0})
-		}
-	case sratInitiator:
-		if u32(e, 24)&enabled != 0 {
-			s.Initiators = append(s.Initiators, Domain(u32(e, 4)))
+			s.Memory = append(s.Memory, Memory{Domain(u32(e, 2) & mask), flags&hotPlug != 0})
 		}
 	}
 }
 
 // Domains are those with CPUs or memory, rising.
 func (s *SRAT) Domains() []Domain {
-	var all []Domain
-	for _, c := range s.CPUs {
-		all = append(all, c.Domain)
-	}
-	return sorted(append(all, s.MemoryDomains()...))
+	return sorted(slices.Concat(s.CPUs, s.MemoryDomains()))
 }
 
 // MemoryDomains are those that hold memory at boot, rising. Ranges that are

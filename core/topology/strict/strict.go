@@ -126,12 +126,11 @@ func kindName(t reflect.Type) string {
 	return "an object"
 }
 
-// keysOf lists the keys of a struct, as its tags of a format have them, but for those that are only read
-// to say what they are called now (known:"no").
+// keysOf lists the keys of a struct, as its tags of a format have them.
 func keysOf(t reflect.Type, format string) (keys []string) {
 	for i := range t.NumField() {
 		key, _, _ := strings.Cut(t.Field(i).Tag.Get(format), ",") // what follows is for writing
-		if key != "" && t.Field(i).Tag.Get("known") != "no" {
+		if key != "" {
 			keys = append(keys, key)
 		}
 	}

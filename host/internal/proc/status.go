@@ -25,13 +25,7 @@ type Status struct {
 // ParseStatus reads proc_pid_status(5).
 func ParseStatus(b []byte) Status {
 	var s Status
-	for len(b) > 0 {
-		line := b
-		if i := bytes.IndexByte(b, '\n'); i >= 0 {
-			line, b = b[:i], b[i+1:]
-		} else {
-			b = nil
-		}
+	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
 		switch {
 		case len(line) == 0:
 			continue

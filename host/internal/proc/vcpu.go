@@ -1,6 +1,9 @@
 package proc
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // MostVCPUs is as many as QEMU takes.
 const MostVCPUs = 4096
@@ -47,10 +50,5 @@ var monitors = [][]byte{
 
 // Monitor reports whether a process has the name of a monitor of virtual machines. A name is its process's to choose.
 func Monitor(comm []byte) bool {
-	for _, name := range monitors {
-		if bytes.HasPrefix(comm, name) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(monitors, func(name []byte) bool { return bytes.HasPrefix(comm, name) })
 }

@@ -2,6 +2,7 @@ package domain
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/homenode/homenode/core/guest"
@@ -43,22 +44,14 @@ func within(h *topology.Host, set topology.CPUSet) bool {
 	if set.Len() <= 1 {
 		return !set.Empty()
 	}
-	for i := range h.Cores {
-		if set.SubsetOf(h.Cores[i].CPUs) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.Cores, func(c topology.Core) bool { return set.SubsetOf(c.CPUs) })
 }
 
 // drop takes out of a binding what the host does not have, and says in words what that
 // was; "" for nothing. libvirt takes such definitions, and the kernel a set of which one
 // CPU is there.
 func (p *pinning) drop(h *topology.Host) string {
-	var nodes topology.NodeSet
-	for _, n := range h.Nodes {
-		nodes.Add(n.ID)
-	}
+	nodes := h.AllNodes()
 	all := h.Online.Union(h.Offline)
 	var missing []string
 	if cpus := p.cpus.Union(p.emulator).Minus(all); !cpus.Empty() {

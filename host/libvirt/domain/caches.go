@@ -2,6 +2,7 @@ package domain
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/beevik/etree"
 
@@ -59,12 +60,7 @@ func vcpusPerCache(h *topology.Host, pins []topology.CPUSet) int {
 
 // cacheOf returns the position of the last-level cache that has all of some CPUs, -1 for none.
 func cacheOf(h *topology.Host, cpus topology.CPUSet) int {
-	for i := range h.LLCs {
-		if !cpus.Empty() && cpus.SubsetOf(h.LLCs[i].CPUs) {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(h.LLCs, func(l topology.LLC) bool { return !cpus.Empty() && cpus.SubsetOf(l.CPUs) })
 }
 
 // ownCaches has QEMU emulate the guest's level 3 cache where it would pass the host's description on: that

@@ -35,7 +35,7 @@ func (d *Document) compose(h *topology.Host, s *guest.Guest, mark Mark) error {
 		c.Cells = append(c.Cells, guest.Cell{VCPUs: x.vcpus, Memory: x.memory, HugePage: pages.of(i)})
 		node := x.on.Min()
 		if floats { // it may have moved since its memory was asked for there
-			if node = nodeOf(h, pins[x.vcpus.Min()].Min()); node == topology.None {
+			if node = h.NodeOf(pins[x.vcpus.Min()].Min()); node == topology.None {
 				return fmt.Errorf("cell %d: its vCPUs are on CPUs %q, on no node", i, pins[x.vcpus.Min()])
 			}
 		}

@@ -304,13 +304,9 @@ func (p *pinning) manual(m Mark, marked bool) string {
 
 func (w *wants) placement(h *topology.Host, s *workload.Spec, p *pinning) plan.Placement {
 	out := plan.Placement{
-		Workload: s.ID, Class: s.Class, Importance: s.Importance, VCPUs: s.CPUs, Home: p.nodes.Clone(), CPUs: p.cpus,
+		Workload: s.ID, Class: s.Class, Importance: s.Importance, VCPUs: s.CPUs,
+		Home: p.nodes.Union(h.NodesOf(p.cpus)), CPUs: p.cpus,
 		Asked: s.Memory, HugePage: s.HugePage, Bound: p.mode == "strict" && !p.nodes.Empty(),
-	}
-	for _, n := range h.Nodes {
-		if n.CPUs.Intersects(p.cpus) {
-			out.Home.Add(n.ID)
-		}
 	}
 	if s.Class == workload.Dedicated && !p.single {
 		out.Class = workload.Shared // it wants CPUs of its own and has none

@@ -204,12 +204,7 @@ func (d *Document) cell(k int, cpus topology.CPUSet) (bindings, error) {
 // Cell is the CPUs of each thread of such a guest once a cell has other CPUs.
 func (d *Document) Cell(k int, cpus topology.CPUSet) (func(Thread) topology.CPUSet, error) {
 	at, err := d.cell(k, cpus)
-	return func(t Thread) topology.CPUSet {
-		if t.Kind == VCPU && int(t.ID) < len(at.vcpus) {
-			return at.vcpus[t.ID]
-		}
-		return at.emulator
-	}, err
+	return at.of, err
 }
 
 // CellCPUs is where the vCPUs of a cell may run.
@@ -239,12 +234,15 @@ func (d *Document) Within(h *topology.Host, cpus topology.CPUSet) (of func(Threa
 		return nil, false, nil
 	}
 	at, err := d.within(h, cpus)
-	return func(t Thread) topology.CPUSet {
-		if t.Kind == VCPU && int(t.ID) < len(at.vcpus) {
-			return at.vcpus[t.ID]
-		}
-		return at.emulator
-	}, true, err
+	return at.of, true, err
+}
+
+// of is the CPUs of a thread.
+func (b *bindings) of(t Thread) topology.CPUSet {
+	if t.Kind == VCPU && int(t.ID) < len(b.vcpus) {
+		return b.vcpus[t.ID]
+	}
+	return b.emulator
 }
 
 // About is what the mark says the guest is to homenode, wherever it runs; "" for a guest

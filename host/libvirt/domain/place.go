@@ -129,9 +129,9 @@ func (d *Document) child(parent *etree.Element, tag string) *etree.Element {
 	}
 	el := etree.NewElement(tag)
 	before := 0 // index of the first token that comes after it
-	rank := rankOf(tag)
+	rank := slices.Index(order, tag)
 	for _, kid := range parent.ChildElements() {
-		if r := rankOf(kid.Tag); r >= 0 && r < rank {
+		if r := slices.Index(order, kid.Tag); r >= 0 && r < rank {
 			before = kid.Index() + 1
 		}
 	}
@@ -140,15 +140,6 @@ func (d *Document) child(parent *etree.Element, tag string) *etree.Element {
 	}
 	parent.InsertChildAt(before, el)
 	return el
-}
-
-func rankOf(tag string) int {
-	for i, t := range order {
-		if t == tag {
-			return i
-		}
-	}
-	return -1
 }
 
 // Release takes the bindings off, and the mark: the guest runs where the kernel
@@ -369,9 +360,9 @@ func (d *Document) cellNodes(h *topology.Host, p *plan.Placement) []topology.Nod
 		if err != nil || bad != nil || id < 0 || id >= len(els) || vcpus.Empty() || vcpus.Max() >= len(p.Pins) {
 			return nil
 		}
-		first := nodeOf(h, p.Pins[vcpus.Min()])
+		first := h.NodeOf(p.Pins[vcpus.Min()])
 		for v := range vcpus.All() {
-			if nodeOf(h, p.Pins[v]) != first {
+			if h.NodeOf(p.Pins[v]) != first {
 				return nil
 			}
 		}
@@ -384,11 +375,3 @@ func (d *Document) cellNodes(h *topology.Host, p *plan.Placement) []topology.Nod
 }
 
 // nodeOf is the node of a CPU, None for one that no node has.
-func nodeOf(h *topology.Host, cpu topology.CPUID) topology.NodeID {
-	for i := range h.Nodes {
-		if h.Nodes[i].CPUs.Has(cpu) {
-			return h.Nodes[i].ID
-		}
-	}
-	return topology.None
-}

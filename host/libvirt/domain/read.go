@@ -70,9 +70,7 @@ var units = map[string]uint64{
 
 // amount reads a number with a unit; without one it is in KiB.
 func amount(number, unit string) (topology.KiB, error) {
-	if unit == "" {
-		unit = "KiB"
-	}
+	unit = cmp.Or(unit, "KiB")
 	scale, ok := units[strings.ToLower(unit)]
 	n, err := strconv.ParseUint(strings.TrimSpace(number), 10, 62)
 	if !ok || err != nil || n > (1<<60)/scale {
@@ -325,16 +323,22 @@ func (d *Document) hostDevices() []string {
 // directNICs is the host NICs that NICs of the guest sit on (macvtap).
 func (d *Document) directNICs() []string {
 	var out []string
-	if devices := d.at("devices"); devices != nil {
-		for _, el := range devices.SelectElements("interface") {
-			if source := el.SelectElement("source"); source != nil && el.SelectAttrValue("type", "") == "direct" {
-				if dev := source.SelectAttrValue("dev", ""); dev != "" {
-					out = append(out, dev)
-				}
+	for _, el := range d.devices("interface") {
+		if source := el.SelectElement("source"); source != nil && el.SelectAttrValue("type", "") == "direct" {
+			if dev := source.SelectAttrValue("dev", ""); dev != "" {
+				out = append(out, dev)
 			}
 		}
 	}
 	return out
+}
+
+// devices is the guest's devices of one kind.
+func (d *Document) devices(tag string) []*etree.Element {
+	if all := d.at("devices"); all != nil {
+		return all.SelectElements(tag)
+	}
+	return nil
 }
 
 // Run is libvirt's ID of the run that the document tells of; 0 for a guest that is off.
@@ -383,14 +387,12 @@ func (d *Document) boundNodes() (nodes topology.NodeSet, err error) {
 // them by these, running or not.
 func (d *Document) NICs() []string {
 	var out []string
-	if devices := d.at("devices"); devices != nil {
-		for _, el := range devices.SelectElements("interface") {
-			mac := el.SelectElement("mac")
-			switch el.SelectAttrValue("type", "") {
-			case "network", "bridge", "direct", "ethernet":
-				if mac != nil && mac.SelectAttrValue("address", "") != "" {
-					out = append(out, mac.SelectAttrValue("address", ""))
-				}
+	for _, el := range d.devices("interface") {
+		mac := el.SelectElement("mac")
+		switch el.SelectAttrValue("type", "") {
+		case "network", "bridge", "direct", "ethernet":
+			if mac != nil && mac.SelectAttrValue("address", "") != "" {
+				out = append(out, mac.SelectAttrValue("address", ""))
 			}
 		}
 	}
@@ -400,14 +402,12 @@ func (d *Document) NICs() []string {
 // Disks is the names, such as vda, of the disks that are no removable media.
 func (d *Document) Disks() []string {
 	var out []string
-	if devices := d.at("devices"); devices != nil {
-		for _, el := range devices.SelectElements("disk") {
-			target := el.SelectElement("target")
-			switch el.SelectAttrValue("device", "disk") {
-			case "disk", "lun":
-				if target != nil && target.SelectAttrValue("dev", "") != "" {
-					out = append(out, target.SelectAttrValue("dev", ""))
-				}
+	for _, el := range d.devices("disk") {
+		target := el.SelectElement("target")
+		switch el.SelectAttrValue("device", "disk") {
+		case "disk", "lun":
+			if target != nil && target.SelectAttrValue("dev", "") != "" {
+				out = append(out, target.SelectAttrValue("dev", ""))
 			}
 		}
 	}

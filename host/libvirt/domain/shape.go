@@ -29,7 +29,7 @@ func cellsOf(h *topology.Host, p *plan.Placement) []cell {
 	var cells []cell
 	var seen topology.NodeSet
 	for i, cpu := range p.Pins {
-		n := nodeOf(h, cpu)
+		n := h.NodeOf(cpu)
 		if k := len(cells) - 1; k >= 0 && cells[k].node == n {
 			cells[k].vcpus.Add(i)
 			continue

@@ -114,19 +114,26 @@ func goRead(p unsafe.Pointer, n uintptr) {
 	runtime.KeepAlive(a + b + c + d) // keeps the loads
 }
 
+// fill stores x in each word of a line; the compiler inlines it.
+//
+//go:norace
+func fill(w *[8]uint64, x uint64) {
+	w[0] = x
+	w[1] = x
+	w[2] = x
+	w[3] = x
+	w[4] = x
+	w[5] = x
+	w[6] = x
+	w[7] = x
+}
+
 //go:norace
 //go:noinline
 func goStore(p unsafe.Pointer, n uintptr) {
 	w := unsafe.Slice((*uint64)(p), n/8)
 	for v := uint64(n); len(w) >= 8; w = w[8:] {
-		w[0] = v
-		w[1] = v
-		w[2] = v
-		w[3] = v
-		w[4] = v
-		w[5] = v
-		w[6] = v
-		w[7] = v
+		fill((*[8]uint64)(w), v)
 	}
 }
 
@@ -135,15 +142,7 @@ func goStore(p unsafe.Pointer, n uintptr) {
 func goMix1(a, to unsafe.Pointer, n uintptr) {
 	for i := uintptr(0); i < n; i += Line {
 		x := *(*uint64)(unsafe.Add(a, i))
-		w := (*[8]uint64)(unsafe.Add(to, i))
-		w[0] = x
-		w[1] = x
-		w[2] = x
-		w[3] = x
-		w[4] = x
-		w[5] = x
-		w[6] = x
-		w[7] = x
+		fill((*[8]uint64)(unsafe.Add(to, i)), x)
 	}
 }
 
@@ -152,15 +151,7 @@ func goMix1(a, to unsafe.Pointer, n uintptr) {
 func goMix2(a, b, to unsafe.Pointer, n uintptr) {
 	for i := uintptr(0); i < n; i += Line {
 		x := *(*uint64)(unsafe.Add(a, i)) + *(*uint64)(unsafe.Add(b, i))
-		w := (*[8]uint64)(unsafe.Add(to, i))
-		w[0] = x
-		w[1] = x
-		w[2] = x
-		w[3] = x
-		w[4] = x
-		w[5] = x
-		w[6] = x
-		w[7] = x
+		fill((*[8]uint64)(unsafe.Add(to, i)), x)
 	}
 }
 
@@ -169,15 +160,7 @@ func goMix2(a, b, to unsafe.Pointer, n uintptr) {
 func goMix3(a, b, c, to unsafe.Pointer, n uintptr) {
 	for i := uintptr(0); i < n; i += Line {
 		x := *(*uint64)(unsafe.Add(a, i)) + *(*uint64)(unsafe.Add(b, i)) + *(*uint64)(unsafe.Add(c, i))
-		w := (*[8]uint64)(unsafe.Add(to, i))
-		w[0] = x
-		w[1] = x
-		w[2] = x
-		w[3] = x
-		w[4] = x
-		w[5] = x
-		w[6] = x
-		w[7] = x
+		fill((*[8]uint64)(unsafe.Add(to, i)), x)
 	}
 }
 

@@ -39,8 +39,7 @@ func writeBundle(e *cli.Env, name, root string, d *measure.Document) error {
 		return cli.Forbiddenf("%w", err)
 	}
 	clean := doctor.Anonymous(d)
-	diagnosis := doctor.Diagnose(clean, doctor.DefaultLimits)
-	clean.Diagnosis = &diagnosis
+	clean.Diagnosis = new(doctor.Diagnose(clean, doctor.DefaultLimits))
 	var document, text bytes.Buffer
 	if err := errors.Join(clean.Write(&document), printDiagnosis(&text, view.Paint{Width: 96}, clean, true)); err != nil {
 		return err

@@ -123,8 +123,7 @@ func diagnosed(c *cobra.Command, e *cli.Env, root, replay string, noMeasure bool
 	prober := e.Probe(h, stateDir(c))
 	if noMeasure {
 		if kept, err := prober.Cached(d.Host.Fingerprint); err == nil && kept != nil {
-			facts := *d
-			d = measure.Merge(kept, &facts)
+			d = measure.Merge(kept, new(*d))
 			d.Run = kept.Run
 		}
 		return d, nil

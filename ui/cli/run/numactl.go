@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/topology"
+	"github.com/homenode/homenode/core/topology/strict"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/cli"
@@ -137,7 +138,7 @@ func badFlag(f *pflag.FlagSet, err error) error {
 	if name, is := strings.CutPrefix(text, "unknown flag: --"); is {
 		var known []string
 		f.VisitAll(func(x *pflag.Flag) { known = append(known, x.Name) })
-		if near := cli.Nearest(name, known); near != "" {
+		if near := strict.Nearest(name, known); near != "" {
 			return fmt.Errorf("unknown option --%s; did you mean --%s?", name, near)
 		}
 		return fmt.Errorf("unknown option --%s; see `homenode %s --help`", name, f.Name())
@@ -148,7 +149,6 @@ func badFlag(f *pflag.FlagSet, err error) error {
 // numactl is a command line of numactl(8).
 type numactl struct {
 	e         *cli.Env
-	ctx       context.Context
 	at        *whereabouts
 	all       bool // of the machine, not of the cpuset
 	start     cli.Start
@@ -176,7 +176,7 @@ Called as numactl, this program is it: ln -s $(command -v homenode) /usr/local/b
 Beyond numactl: a mask such as 0x3 is nodes 0 and 1, as its manual page has it.`,
 		"  homenode numactl --cpunodebind=0 --membind=0,1 -- redis-server\n  homenode numactl --interleave=all mysqld\n  homenode numactl --hardware",
 		func(c *cobra.Command, args []string) error {
-			n := &numactl{e: e, ctx: cli.ContextOf(c)}
+			n := &numactl{e: e}
 			n.segment.ID = -1
 			return n.run(c, args)
 		})

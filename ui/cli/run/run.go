@@ -264,9 +264,7 @@ func Fill(want *api.Want, class, tier, memory, command string) (err error) {
 	if !workload.OneLine(want.Name) {
 		return cli.Usagef("--name %q: want at most %d bytes on one line", strict.Clip(want.Name), workload.MaxName)
 	}
-	if want.Name == "" {
-		want.Name = filepath.Base(command)
-	}
+	want.Name = cmp.Or(want.Name, filepath.Base(command))
 	return nil
 }
 

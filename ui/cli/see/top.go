@@ -1,6 +1,7 @@
 package see
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -91,9 +92,7 @@ func TopOptions(e *cli.Env) tui.Options {
 
 // printTop prints one frame with everything in it.
 func printTop(c *cobra.Command, e *cli.Env, client *api.Client, o tui.Options, s api.Status, width int) error {
-	if width == 0 {
-		width = 120
-	}
+	width = cmp.Or(width, 120)
 	m := tui.New(o, width, 0)
 	m.Take(tui.Seen{Status: s, At: time.Now()})
 	m.Take(tui.Measured(cli.ContextOf(c), client))

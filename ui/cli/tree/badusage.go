@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/homenode/homenode/ui/cli"
+	"github.com/homenode/homenode/core/topology/strict"
 	"github.com/homenode/homenode/ui/cli/run"
 )
 
@@ -76,7 +76,7 @@ func badUsage(c *cobra.Command, text string) (words string, ok bool) {
 		}
 		c.Flags().VisitAll(each)
 		c.InheritedFlags().VisitAll(each)
-		if near := cli.Nearest(m[1], known); near != "" {
+		if near := strict.Nearest(m[1], known); near != "" {
 			return fmt.Sprintf("unknown option --%s; did you mean --%s?", m[1], near), true
 		}
 		return "unknown option --" + m[1], true
@@ -120,7 +120,7 @@ func meant(c *cobra.Command, typed string) string {
 			names = append(names, sub.Name())
 		}
 	}
-	if near := cli.Nearest(typed, names); near != "" {
+	if near := strict.Nearest(typed, names); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	return ""

@@ -140,9 +140,7 @@ func OptionName(f *pflag.Flag) string {
 
 // helpText is what --help prints of a command, for a terminal of p.
 func helpText(c *cobra.Command, p view.Paint) string {
-	if p.Width == 0 {
-		p.Width = 80
-	}
+	p.Width = cmp.Or(p.Width, 80)
 	var b strings.Builder
 	paragraphs(&b, p, cmp.Or(c.Long, c.Short+"."))
 	fmt.Fprintf(&b, "\n%s\n", p.Bold("Usage"))
@@ -211,9 +209,7 @@ func list(b *strings.Builder, p view.Paint, title string, rows [][2]string) {
 			column = max(column, n)
 		}
 	}
-	if column == 0 {
-		column = most
-	}
+	column = cmp.Or(column, most)
 	for _, r := range rows {
 		name := "  " + r[0]
 		if len(name)+2 > column {

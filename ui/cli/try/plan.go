@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -172,12 +173,7 @@ func planSpecs(st plan.State, specs []workload.Spec, must bool) ([]planned, *pla
 }
 
 func anyRefused(results []planned) bool {
-	for i := range results {
-		if !results[i].result.Placed() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(results, func(p planned) bool { return !p.result.Placed() })
 }
 
 // PlanDocument is where the workloads of a specification would go.

@@ -151,12 +151,7 @@ func admit(l *place.Ledger, running []place.Runner, specs []workload.Spec, o *re
 }
 
 func admittedAll(all []admission) bool {
-	for i := range all {
-		if !all[i].best.Admitted() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(all, func(a admission) bool { return !a.best.Admitted() })
 }
 
 type RepackDocument struct {
@@ -170,8 +165,7 @@ func repackJSON(all []admission, l *place.Ledger) RepackDocument {
 	for i := range all {
 		w := api.Repacked(all[i].spec.ID, &all[i].best)
 		if n := all[i].nearer; n != nil {
-			x := api.Repacked(all[i].spec.ID, n)
-			w.Nearer = &x
+			w.Nearer = new(api.Repacked(all[i].spec.ID, n))
 		}
 		doc.Workloads = append(doc.Workloads, w)
 	}

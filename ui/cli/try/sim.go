@@ -2,6 +2,7 @@ package try
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -187,9 +188,7 @@ func (f *simFlags) read(e *cli.Env) (*sim.Trace, error) {
 // simHostOf is a host made up from its name, or from any kind of file that holds one.
 func simHostOf(e *cli.Env, name string) (*topology.Host, plan.Policy, error) {
 	policy := plan.DefaultPolicy()
-	if name == "" {
-		name = simHost
-	}
+	name = cmp.Or(name, simHost)
 	info, err := os.Stat(name)
 	switch {
 	case err != nil && strings.Contains(name, ":"):

@@ -498,10 +498,7 @@ func dryReadings(c *cobra.Command, e *cli.Env, f *trialFlags, d *trial.Document,
 		case <-time.After(time.Until(began.Add(time.Duration(n+1) * d.Plan.Every))):
 		}
 	}
-	judged := d.Asked
-	if judged == 0 {
-		judged = len(d.Metrics)
-	}
+	judged := cmp.Or(d.Asked, len(d.Metrics))
 	for i := range d.Metrics {
 		m := &d.Metrics[i]
 		out.Readings = max(out.Readings, len(readings[i]))

@@ -195,9 +195,5 @@ func fileSource(text string) (*switchback.File, error) {
 // machineOf describes this machine.
 func machineOf(e *cli.Env, h *topology.Host) trial.Machine {
 	m := measure.NewDocument(e.Root, h)
-	memory := int64(0)
-	for _, n := range h.Nodes {
-		memory += max(0, int64(n.Memory))
-	}
-	return trial.Machine{Host: cli.HostName(e.Root), CPU: m.Host.CPU, Packages: len(m.Host.Packages), Nodes: len(h.Nodes), CPUs: h.Online.Len(), LLCs: len(h.LLCs), MemoryKiB: memory, Kernel: m.Host.Kernel}
+	return trial.Machine{Host: cli.HostName(e.Root), CPU: m.Host.CPU, Packages: len(m.Host.Packages), Nodes: len(h.Nodes), CPUs: h.Online.Len(), LLCs: len(h.LLCs), MemoryKiB: int64(h.Memory()), Kernel: m.Host.Kernel}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
-	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"
 	"github.com/homenode/homenode/core/workload"
 )
@@ -186,23 +185,13 @@ func (t *turn) config(placements []workload.Placement) *share.SchedulerConfig {
 		for _, one := range t.Cgroups(o) {
 			one.Tier = tier
 			if g != nil {
-				one.Nodes = t.nodesOf(g.CPUs)
+				one.Nodes = t.Snapshot.Host.NodesOf(g.CPUs)
 			}
 			c.Groups = append(c.Groups, one)
 		}
 	}
 	slices.SortFunc(c.Groups, func(a, b share.SchedulerGroup) int { return cmp.Compare(a.Cgroup, b.Cgroup) })
 	return c
-}
-
-// nodesOf returns the nodes that have some of the CPUs.
-func (t *turn) nodesOf(cpus topology.CPUSet) (out topology.NodeSet) {
-	for i := range t.Snapshot.Host.Nodes {
-		if n := &t.Snapshot.Host.Nodes[i]; n.CPUs.Intersects(cpus) {
-			out.Add(n.ID)
-		}
-	}
-	return out
 }
 
 // batchOf returns the cgroups of batch work.

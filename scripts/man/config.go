@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"encoding"
 	"fmt"
 	"os"
@@ -79,7 +80,7 @@ func defaults() map[string]string {
 	walk = func(prefix string, v reflect.Value) {
 		for i := range v.NumField() {
 			name := v.Type().Field(i).Tag.Get("yaml")
-			if name == "" || v.Type().Field(i).Tag.Get("known") == "no" { // only told what it is called now
+			if name == "" {
 				continue
 			}
 			f := v.Field(i)
@@ -139,29 +140,15 @@ func sample(keys []key, defaults map[string]string) string {
 	return b.String()
 }
 
+// configHead is the part of homenode.yaml(5) before its keys, a format for date and version in the Markdown of go-md2man.
+//
+//go:embed head.txt
+var configHead string
+
 // configPage is homenode.yaml(5) in roff.
 func configPage(keys []key, defaults map[string]string, date time.Time) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, `%% "HOMENODE.YAML" "5" "%s" "Homenode %s" "Homenode"
-# NAME
-homenode.yaml - what homenode does on this machine
-
-# SYNOPSIS
-**/etc/homenode.yaml**, **/etc/homenode.d/\*.yaml**
-
-# DESCRIPTION
-The daemon reads this file when it starts, or the one that **homenode daemon --config** names. It is YAML. Every
-key may be left out. An unknown key or a wrong value is one line with its place, and the daemon does not start.
-Files of **homenode.d** beside it are read after it, by name: a value in a later file replaces the one before, and rules
-of a later file are tried first. SIGHUP has the daemon read all of it again; a configuration that is wrong changes nothing.
-**homenode config check** checks it, **homenode config show** prints it with all defaults.
-**--mode**, **--state-dir**, **--socket** and **--period** of the command line win over the file.
-
-Sizes have a unit: 64MiB (binary) or 64MB (decimal). Times have one, too: 500ms, 2s, 5m. CPUs are written as in
-cpuset(7): 0-3,8. Patterns are globs on the ID or the name of a workload; ** crosses slashes.
-
-# KEYS
-`, date.Format("Jan 2006"), homenode.Version())
+	fmt.Fprintf(&b, configHead, date.Format("Jan 2006"), homenode.Version())
 	for _, k := range keys {
 		says := strings.Join(k.says, " ")
 		if d := defaults[k.path]; d != "" {
