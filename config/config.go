@@ -73,6 +73,7 @@ type Config struct {
 	// Partition is which CPUs are for dedicated work alone and which for shared; any, the
 	// default, gives all to both: what suits a host depends on what it sells.
 	Partition plan.Partition `yaml:"partition"`
+	Border    string         `yaml:"border" known:"no"` // what Partition was called
 	Policy    struct {
 		Overcommit float64 `yaml:"overcommit"` // shared vCPUs a shared CPU may carry, 1 to 100
 		// MemoryOvercommit is how often memory is promised, 1 to 10, on a host of shared work alone
@@ -417,7 +418,8 @@ func (r *Rule) Fits(names []string, labels map[string]string) bool {
 func (c *Config) Wishes(names []string, labels map[string]string) *workload.Rule {
 	for i := range c.Workloads {
 		if r := &c.Workloads[i]; r.Fits(names, labels) {
-			return new(r.Wishes())
+			wishes := r.Wishes()
+			return &wishes
 		}
 	}
 	return nil

@@ -56,6 +56,9 @@ func (c *Config) Validate() error {
 	case m.Textfile != "" && (!filepath.IsAbs(m.Textfile) || filepath.Ext(m.Textfile) != ".prom"):
 		return fmt.Errorf("metrics.textfile: %q; want a whole path that ends in .prom, which node_exporter reads", m.Textfile)
 	}
+	if c.Border != "" {
+		return errors.New("border: is called partition now; the values are the same")
+	}
 	if err := c.Partition.Check(); err != nil {
 		return fmt.Errorf("partition: %w", err)
 	}

@@ -40,7 +40,7 @@ func (c *Config) Values() []Value {
 		for i := range v.NumField() {
 			field := v.Type().Field(i)
 			name := field.Tag.Get("yaml")
-			if name == "" {
+			if name == "" || field.Tag.Get("known") == "no" {
 				continue
 			}
 			f := v.Field(i)

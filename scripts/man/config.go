@@ -80,7 +80,7 @@ func defaults() map[string]string {
 	walk = func(prefix string, v reflect.Value) {
 		for i := range v.NumField() {
 			name := v.Type().Field(i).Tag.Get("yaml")
-			if name == "" {
+			if name == "" || v.Type().Field(i).Tag.Get("known") == "no" { // only told what it is called now
 				continue
 			}
 			f := v.Field(i)

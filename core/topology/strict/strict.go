@@ -126,11 +126,12 @@ func kindName(t reflect.Type) string {
 	return "an object"
 }
 
-// keysOf lists the keys of a struct, as its tags of a format have them.
+// keysOf lists the keys of a struct, as its tags of a format have them, but for those that are only read
+// to say what they are called now (known:"no").
 func keysOf(t reflect.Type, format string) (keys []string) {
 	for i := range t.NumField() {
 		key, _, _ := strings.Cut(t.Field(i).Tag.Get(format), ",") // what follows is for writing
-		if key != "" {
+		if key != "" && t.Field(i).Tag.Get("known") != "no" {
 			keys = append(keys, key)
 		}
 	}
