@@ -20,19 +20,21 @@ import (
 // has a part in it. With a clock that counts instructions the times are the same however busy
 // the machine is.
 
-// traced is one line of the tracer: prev left a CPU to next, or pid was woken.
+// traced is one line of the tracer: prev left a CPU to next, or pid was woken, or moved to another CPU.
 type traced struct {
 	at         time.Duration
 	cpu        int
 	prev, next int
 	preempted  bool // prev wants to run on
-	woken      int  // 0: it is a switch
+	woken      int  // 0: it is a switch, or a move
+	moved      int  // 0: it is no move
 }
 
 // Trace is what happened in a time, rising.
 type Trace struct {
 	From, To time.Duration
 	events   []traced
+	moves    []traced // to another CPU
 }
 
 // Span is a time.
@@ -55,7 +57,7 @@ func (t *T) Trace(f func()) *Trace {
 	set("trace_clock", "mono")
 	set("buffer_size_kb", "6000")
 	set("trace", "")
-	for _, e := range []string{"sched_switch", "sched_wakeup", "sched_wakeup_new"} {
+	for _, e := range []string{"sched_switch", "sched_wakeup", "sched_wakeup_new", "sched_migrate_task"} {
 		set("events/sched/"+e+"/enable", "1")
 		defer set("events/sched/"+e+"/enable", "0")
 	}
@@ -77,11 +79,17 @@ func (t *T) Trace(f func()) *Trace {
 		if strings.Contains(lines.Text(), "LOST") {
 			t.Fatalf("the tracer lost events: %s", lines.Text())
 		}
-		if e, ok := parseTraced(lines.Text()); ok && e.at <= tr.To {
+		e, ok := parseTraced(lines.Text())
+		switch {
+		case !ok || e.at > tr.To:
+		case e.moved > 0:
+			tr.moves = append(tr.moves, e)
+		default:
 			tr.events = append(tr.events, e)
 		}
 	}
-	slices.SortStableFunc(tr.events, func(a, b traced) int { return cmp.Compare(a.at, b.at) })
+	slices.SortStableFunc(tr.events, byTime)
+	slices.SortStableFunc(tr.moves, byTime)
 	if len(tr.events) == 0 {
 		t.Fatalf("the tracer has nothing")
 	}
@@ -90,6 +98,8 @@ func (t *T) Trace(f func()) *Trace {
 	}
 	return tr
 }
+
+func byTime(a, b traced) int { return cmp.Compare(a.at, b.at) }
 
 // parseTraced reads a line of the file trace (Documentation/trace/ftrace.rst):
 //
@@ -117,6 +127,10 @@ func parseTraced(line string) (e traced, ok bool) {
 	if strings.HasPrefix(rest, "switch:") {
 		e.prev, e.next = after(" prev_pid="), after(" next_pid=")
 		e.preempted = strings.Contains(rest, " prev_state=R")
+		return e, ok
+	}
+	if strings.HasPrefix(rest, "migrate_task:") {
+		e.moved, e.cpu = after(" pid="), after(" dest_cpu=")
 		return e, ok
 	}
 	e.woken, e.cpu = after(" pid="), after(" target_cpu=")
@@ -272,23 +286,30 @@ func Monotonic() int64 {
 }
 
 // Counted returns, for each CPU, when a thread waited that the kernel counts in the run queue of this CPU: the CPU
-// that it left, or woke on.
+// that it left, or woke on, or was moved to since.
 func (tr *Trace) Counted(tid, cpus int) [][]Span {
 	out := make([][]Span, cpus)
 	on, since := -1, tr.From
-	for _, e := range tr.events {
+	until := func(at time.Duration) {
+		if on >= 0 {
+			out[on] = append(out[on], Span{since, at})
+		}
+	}
+	all := slices.Concat(tr.events, tr.moves)
+	slices.SortStableFunc(all, byTime)
+	for _, e := range all {
 		switch {
+		case e.moved == tid && on >= 0:
+			until(e.at)
+			on, since = e.cpu, e.at
+		case e.moved > 0:
 		case e.woken == tid, e.woken == 0 && e.prev == tid && e.preempted:
 			on, since = e.cpu, e.at
 		case e.woken == 0 && (e.next == tid || e.prev == tid):
-			if on >= 0 {
-				out[on] = append(out[on], Span{since, e.at})
-			}
+			until(e.at)
 			on = -1
 		}
 	}
-	if on >= 0 {
-		out[on] = append(out[on], Span{since, tr.To})
-	}
+	until(tr.To)
 	return out
 }

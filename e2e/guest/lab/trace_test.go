@@ -45,3 +45,31 @@ func TestTrace(t *testing.T) {
 		t.Errorf("web began %d times, want 2", n)
 	}
 }
+
+// TestCounted: a thread that waits is counted on the CPU that it left, and after a move on the other one.
+func TestCounted(t *testing.T) {
+	tr := &Trace{From: 10 * time.Second, To: 10*time.Second + 10*time.Millisecond}
+	for _, line := range []string{
+		"hog-8  [000] d..2.    10.001000: sched_switch: prev_comm=hog prev_pid=8 prev_prio=120 prev_state=R ==> next_comm=swapper/0 next_pid=0 next_prio=120",
+		"swapper-0  [000] d..2.    10.002000: sched_migrate_task: comm=hog pid=8 prio=120 orig_cpu=0 dest_cpu=1",
+		"hog-9  [001] d..2.    10.005000: sched_switch: prev_comm=hog prev_pid=9 prev_prio=120 prev_state=R ==> next_comm=hog next_pid=8 next_prio=120",
+	} {
+		e, ok := parseTraced(line)
+		switch {
+		case !ok:
+			t.Fatalf("cannot read %q", line)
+		case e.moved > 0:
+			tr.moves = append(tr.moves, e)
+		default:
+			tr.events = append(tr.events, e)
+		}
+	}
+	at := func(ms int) time.Duration { return tr.From + time.Duration(ms)*time.Millisecond }
+	want := [][]Span{{{at(1), at(2)}}, {{at(2), at(5)}}}
+	got := tr.Counted(8, 2)
+	for cpu := range want {
+		if !slices.Equal(got[cpu], want[cpu]) {
+			t.Errorf("CPU %d: %v, want %v", cpu, got[cpu], want[cpu])
+		}
+	}
+}
