@@ -140,8 +140,8 @@ func TestErrorsAreToldOnce(t *testing.T) {
 	})
 }
 
-// A full disk is told once, although each attempt has a file with another name.
-func TestFullDiskIsToldOnce(t *testing.T) {
+// A full disk is logged once, although each attempt has a file with another name.
+func TestFullDiskIsLoggedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, err := Create(t.TempDir(), 1<<20)
 		if err != nil {
@@ -163,7 +163,7 @@ func TestFullDiskIsToldOnce(t *testing.T) {
 			}
 		})
 		if n := strings.Count(told.String(), "msg=\"flight recorder\""); n != 1 {
-			t.Errorf("told %d times:\n%s", n, &told)
+			t.Errorf("logged %d times:\n%s", n, &told)
 		}
 	})
 }
