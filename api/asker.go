@@ -34,7 +34,8 @@ func WhoIs(uid, pid int) *plan.Asker {
 		return who
 	}
 	const unset = 1<<32 - 1
-	if login, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32); err == nil && login != unset && int(login) != uid {
+	if login, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 32); err == nil && login != unset &&
+		int(login) != uid {
 		if who.Login = nameOf(int(login)); who.Login == "" {
 			who.Login = fmt.Sprintf("user %d", login)
 		}

@@ -67,11 +67,13 @@ func Dial(socket string) (*Client, error) {
 	c, err := net.DialTimeout("unix", socket, connectWithin)
 	switch {
 	case os.IsTimeout(err), errors.Is(err, syscall.EAGAIN):
-		return nil, fmt.Errorf("%w on %s: it takes no connections, is stuck, or this machine is very busy", ErrLate, socket)
+		return nil, fmt.Errorf("%w on %s: it takes no connections, is stuck, or this machine is very busy", ErrLate,
+			socket)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%w on %s; start one with `homenode daemon`", ErrNoDaemon, socket)
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("socket %s: %w; only root and the socket's group may talk to this daemon", socket, fs.ErrPermission)
+		return nil, fmt.Errorf("socket %s: %w; only root and the socket's group may talk to this daemon", socket,
+			fs.ErrPermission)
 	case err != nil:
 		return nil, err
 	}
@@ -80,21 +82,22 @@ func Dial(socket string) (*Client, error) {
 		client.owner = p.uid
 	}
 	client.http = &http.Client{
-		Transport: &http.Transport{DisableCompression: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			if c := client.first.take(); c != nil {
+		Transport: &http.Transport{DisableCompression: true,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				if c := client.first.take(); c != nil {
+					return c, nil
+				}
+				var d net.Dialer
+				c, err := d.DialContext(ctx, "unix", socket)
+				if err != nil {
+					return nil, err
+				}
+				if p, err := peerOf(c); err == nil && p.uid != client.owner {
+					c.Close()
+					return nil, fmt.Errorf("the socket was user %d's and is now user %d's", client.owner, p.uid)
+				}
 				return c, nil
-			}
-			var d net.Dialer
-			c, err := d.DialContext(ctx, "unix", socket)
-			if err != nil {
-				return nil, err
-			}
-			if p, err := peerOf(c); err == nil && p.uid != client.owner {
-				c.Close()
-				return nil, fmt.Errorf("the socket was user %d's and is now user %d's", client.owner, p.uid)
-			}
-			return c, nil
-		}},
+			}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return client, nil
@@ -268,7 +271,8 @@ func (c *Client) ask(ctx context.Context, method, path string, in any, read func
 			return fmt.Errorf("the daemon has not answered within %s: it is stuck, or this machine is very busy",
 				words.Duration(within))
 		}
-		return fmt.Errorf("the daemon has not answered within %s; what was asked may still be done", words.Duration(within))
+		return fmt.Errorf("the daemon has not answered within %s; what was asked may still be done",
+			words.Duration(within))
 	}
 	var asked bytes.Buffer
 	if in != nil {
@@ -291,7 +295,8 @@ func (c *Client) ask(ctx context.Context, method, path string, in any, read func
 	body := &io.LimitedReader{R: resp.Body, N: maxAnswer + 1}
 	switch err := read(body); {
 	case body.N == 0:
-		return fmt.Errorf("ask the daemon: its answer is longer than %d MiB; what listens there is no homenode daemon", maxAnswer>>20)
+		return fmt.Errorf("ask the daemon: its answer is longer than %d MiB; what listens there is no homenode daemon",
+			maxAnswer>>20)
 	case err != nil:
 		return failed(fmt.Errorf("its answer: %w", err))
 	}
@@ -306,10 +311,12 @@ func asking(err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, fs.ErrNotExist):
 		return ErrNoDaemon
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE),
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE),
 		strings.HasSuffix(err.Error(), "server closed idle connection"): // net/http has no name for this one
 		return fmt.Errorf("the daemon closed the connection: it stopped, or you have more than %d open", maxPerUser)
-	case strings.Contains(err.Error(), "malformed HTTP"), strings.Contains(err.Error(), "malformed MIME"), strings.Contains(err.Error(), "response headers exceeded"):
+	case strings.Contains(err.Error(), "malformed HTTP"), strings.Contains(err.Error(), "malformed MIME"),
+		strings.Contains(err.Error(), "response headers exceeded"):
 		return errors.New("ask the daemon: the answer is not HTTP; what listens there is no homenode daemon")
 	}
 	return fmt.Errorf("ask the daemon: %w", err)

@@ -59,7 +59,8 @@ func (s *server) streaming(next http.HandlerFunc) http.HandlerFunc {
 				if r.ProtoMajor == 1 { // of HTTP/2 it would end the party's other streams, too
 					w.Header().Set("Connection", "close")
 				}
-				reply(w, nil, &Error{TooMany, fmt.Sprintf("%v has %d streams open, the most that one party may have", p.party(), each)})
+				reply(w, nil, &Error{TooMany, fmt.Sprintf("%v has %d streams open, the most that one party may have",
+					p.party(), each)})
 				return
 			}
 			defer s.streams.give(p.party())
@@ -73,7 +74,8 @@ func Endpoints() []Endpoint { return slices.Concat(looks(), pictures(), orders()
 
 // looks is the requests that read what the daemon knows.
 func looks() []Endpoint {
-	id := Parameter{Name: "id", Type: "string", Says: "Workload or device: its ID, or a name that only it has.", Required: true}
+	id := Parameter{Name: "id", Type: "string", Says: "Workload or device: its ID, or a name that only it has.",
+		Required: true}
 	return []Endpoint{
 		get("/v1/status", "What was seen of this machine last, and what is planned.", nil,
 			func(s *server) getter[Status] {
@@ -92,7 +94,8 @@ func looks() []Endpoint {
 				return func(ctx context.Context, _ url.Values) (Small, error) { return small.Small(ctx) }
 			}),
 		get("/v1/room", "What is left on each NUMA node, for dedicated and for shared work.",
-			[]Parameter{{Name: "without", Type: "string", Says: "What is held for work whose ID begins with this does not count as taken."}},
+			[]Parameter{{Name: "without", Type: "string",
+				Says: "What is held for work whose ID begins with this does not count as taken."}},
 			func(s *server) getter[Room] {
 				room, ok := s.b.(RoomSource)
 				if !ok {
@@ -109,7 +112,8 @@ func looks() []Endpoint {
 		get("/v1/history", "What happened: the newest events of those that are asked for.",
 			[]Parameter{
 				{Name: "limit", Type: "integer", Says: "Most events; 0 is all.", Required: true},
-				{Name: "workload", Type: "string", Says: "Events about this workload only: its ID, or a name that only it has."},
+				{Name: "workload", Type: "string",
+					Says: "Events about this workload only: its ID, or a name that only it has."},
 				{Name: "kind", Type: "string", Says: "Events of this kind only: " + kinds() + ".", Many: true},
 				{Name: "since", Type: "date-time", Says: "Events at this time or later."},
 				{Name: "until", Type: "date-time", Says: "Events before this time."},
@@ -124,9 +128,12 @@ func looks() []Endpoint {
 				}
 			}),
 		{Method: "GET", Path: "/v1/events", Media: eventStream,
-			Says: "Each event when it happens, as server-sent events: the id of a message is the event's number, its data the Event in JSON. A message with the name gap has a Gap: events are missing there. A comment comes every 15 seconds when nothing happens.",
+			Says: "Each event when it happens, as server-sent events: the id of a message is the event's number, its " +
+				"data the Event in JSON. A message with the name gap has a Gap: events are missing there. A comment " +
+				"comes every 15 seconds when nothing happens.",
 			Query: []Parameter{{Name: "since", Type: "integer",
-				Says: "Events after the one with this number, 0 for all; without it those to come. The header Last-Event-ID, which browsers send, goes before it."}},
+				Says: "Events after the one with this number, 0 for all; without it those to come. The header " +
+					"Last-Event-ID, which browsers send, goes before it."}},
 			serve: func(s *server) http.HandlerFunc {
 				return func(w http.ResponseWriter, r *http.Request) { stream(s.stopping, w, r, s.b) }
 			}},
@@ -136,7 +143,9 @@ func looks() []Endpoint {
 // pictures is the requests of the page and of programs that know nothing of homenode.
 func pictures() []Endpoint {
 	return []Endpoint{
-		{Method: "GET", Path: "/v1/house", Answer: reflect.TypeFor[House](), Says: "The machine as one picture: what the page shows. It is made once a second at most; its ETag changes with it.",
+		{Method: "GET", Path: "/v1/house", Answer: reflect.TypeFor[House](),
+			Says: "The machine as one picture: what the page shows. It is made once a second at most; its ETag " +
+				"changes with it.",
 			serve: func(s *server) http.HandlerFunc {
 				if s.a.Houses == nil {
 					return nil
@@ -144,7 +153,9 @@ func pictures() []Endpoint {
 				return s.a.Houses.serve
 			}},
 		{Method: "GET", Path: "/v1/house/changes", Media: eventStream,
-			Says: "The picture as server-sent events: a message with the name house has a House, one with the name change a HouseChange, which makes the next House of the one before. Who is slow misses some and gets a House again. One with the name alive, with {} in it, comes every 15 seconds.",
+			Says: "The picture as server-sent events: a message with the name house has a House, one with the name " +
+				"change a HouseChange, which makes the next House of the one before. Who is slow misses some and " +
+				"gets a House again. One with the name alive, with {} in it, comes every 15 seconds.",
 			serve: func(s *server) http.HandlerFunc {
 				if s.a.Houses == nil {
 					return nil
@@ -152,7 +163,8 @@ func pictures() []Endpoint {
 				return func(w http.ResponseWriter, r *http.Request) { s.a.Houses.stream(s.stopping, w, r) }
 			}},
 		get("/v1/house/residents", "The workloads that fit, the largest first, 200 at most.",
-			[]Parameter{{Name: "q", Type: "string", Says: "Text that their name or ID has."}, {Name: "group", Type: "string", Says: "ID of a group of the House that they are told in."}},
+			[]Parameter{{Name: "q", Type: "string", Says: "Text that their name or ID has."},
+				{Name: "group", Type: "string", Says: "ID of a group of the House that they are told in."}},
 			func(s *server) getter[Residents] {
 				if s.a.Houses == nil {
 					return nil
@@ -161,7 +173,8 @@ func pictures() []Endpoint {
 					return s.a.Houses.residents(ctx, q.Get("q"), q.Get("group"))
 				}
 			}),
-		{Method: "GET", Path: "/metrics", Media: "text/plain", Says: "Figures for Prometheus, in its text format or in OpenMetrics; docs/metrics.md lists them.",
+		{Method: "GET", Path: "/metrics", Media: "text/plain",
+			Says: "Figures for Prometheus, in its text format or in OpenMetrics; docs/metrics.md lists them.",
 			serve: func(s *server) http.HandlerFunc {
 				source, ok := s.b.(MetricsSource)
 				if !ok {
@@ -182,7 +195,9 @@ func pictures() []Endpoint {
 // orders is the requests with a body: what changes something, and what-if.
 func orders() []Endpoint {
 	return []Endpoint{
-		post("/v1/what-if", "What would be: where new workloads would go, or what a move would cost and bring. Nothing is done or booked.", maxRequest, false,
+		post("/v1/what-if",
+			"What would be: where new workloads would go, or what a move would cost and bring. Nothing is done or "+
+				"booked.", maxRequest, false,
 			func(s *server) poster[WhatIf, WhatIfAnswer] {
 				what, ok := s.b.(WhatIfSource)
 				if !ok {
@@ -193,8 +208,12 @@ func orders() []Endpoint {
 		post("/v1/place", "Gives a home to what is about to start.", maxRequest, true,
 			func(s *server) poster[Want, Home] {
 				return func(ctx context.Context, want Want) (Home, error) {
-					if p, _ := ctx.Value(peerKey{}).(peer); want.Process.PID != 0 && want.Process.PID != p.pid && !privileged(p.uid) {
-						return Home{}, &Error{Forbidden, fmt.Sprintf("user %d may ask for a home of the process that asks, %d, and not for process %d", p.uid, p.pid, want.Process.PID)}
+					if p, _ := ctx.Value(peerKey{}).(peer); want.Process.PID != 0 && want.Process.PID != p.pid &&
+						!privileged(p.uid) {
+						return Home{},
+							&Error{Forbidden,
+								fmt.Sprintf("user %d may ask for a home of the process that asks, %d, and not for "+
+									"process %d", p.uid, p.pid, want.Process.PID)}
 					}
 					return s.b.Place(ctx, want)
 				}
@@ -205,11 +224,15 @@ func orders() []Endpoint {
 			func(s *server) poster[Which, UndoResult] { return s.b.Undo }),
 		post("/v1/resume", "Manages again what was undone.", maxRequest, true,
 			func(s *server) poster[Which, Resumed] { return s.b.Resume }),
-		post("/v1/partition", "Moves the line between CPUs for dedicated work alone and CPUs for shared work.", maxRequest, true,
+		post("/v1/partition", "Moves the line between CPUs for dedicated work alone and CPUs for shared work.",
+			maxRequest, true,
 			func(s *server) poster[Partition, Partition] { return s.b.Partition }),
-		post("/v1/share", "Turns on or off that batch work is squeezed, so that online work does not feel it.", maxRequest, true,
+		post("/v1/share", "Turns on or off that batch work is squeezed, so that online work does not feel it.",
+			maxRequest, true,
 			where(ShareSource.Share)),
-		post("/v1/share/upgrade", "Puts another version in the place of the kernel's scheduler for batch work; the one before comes back when it does not hold.", maxRequest, true,
+		post("/v1/share/upgrade",
+			"Puts another version in the place of the kernel's scheduler for batch work; the one before comes back "+
+				"when it does not hold.", maxRequest, true,
 			func(s *server) poster[UpgradeOrder, Upgraded] {
 				up, ok := s.b.(UpgradeSource)
 				if !ok {
@@ -217,12 +240,16 @@ func orders() []Endpoint {
 				}
 				return func(ctx context.Context, o UpgradeOrder) (Upgraded, error) {
 					if who := Asker(ctx); o.Object != "" && who != nil && who.UID != 0 {
-						return Upgraded{}, &Error{Code: Forbidden, Text: "an object of your own is loaded into the kernel for root alone"}
+						return Upgraded{},
+							&Error{Code: Forbidden,
+								Text: "an object of your own is loaded into the kernel for root alone"}
 					}
 					return up.UpgradeScheduler(ctx, o)
 				}
 			}),
-		post("/v1/trial", "Begins, switches, renews or ends a trial (homenode trial). One that is not renewed ends, and everything it switched is restored.", maxRequest, true,
+		post("/v1/trial",
+			"Begins, switches, renews or ends a trial (homenode trial). One that is not renewed ends, and everything "+
+				"it switched is restored.", maxRequest, true,
 			where(TrialSource.Trial)),
 		post("/v1/change", "Carries out steps about one workload that a person has ordered.", maxSteps, true,
 			func(s *server) poster[Change, Changed] {
@@ -255,50 +282,53 @@ type (
 
 // get is an endpoint that looks. f may return nil: then the backend does not answer it.
 func get[A any](path, says string, query []Parameter, f func(*server) getter[A]) Endpoint {
-	return Endpoint{Method: "GET", Path: path, Says: says, Query: query, Answer: reflect.TypeFor[A](), serve: func(s *server) http.HandlerFunc {
-		look := f(s)
-		if look == nil {
-			return nil
-		}
-		return func(w http.ResponseWriter, r *http.Request) {
-			v, err := look(r.Context(), r.URL.Query())
-			reply(w, v, err)
-		}
-	}}
+	return Endpoint{Method: "GET", Path: path, Says: says, Query: query, Answer: reflect.TypeFor[A](),
+		serve: func(s *server) http.HandlerFunc {
+			look := f(s)
+			if look == nil {
+				return nil
+			}
+			return func(w http.ResponseWriter, r *http.Request) {
+				v, err := look(r.Context(), r.URL.Query())
+				reply(w, v, err)
+			}
+		}}
 }
 
 // post is an endpoint with a body of at most so many bytes. Where it changes something the peer
 // is checked before the body is even read.
 func post[T, A any](path, says string, most int64, changes bool, f func(*server) poster[T, A]) Endpoint {
-	return Endpoint{Method: "POST", Path: path, Says: says, Body: reflect.TypeFor[T](), Answer: reflect.TypeFor[A](), Changes: changes, serve: func(s *server) http.HandlerFunc {
-		do := f(s)
-		if do == nil {
-			return nil
-		}
-		return func(w http.ResponseWriter, r *http.Request) {
-			p, _ := r.Context().Value(peerKey{}).(peer)
-			if changes && !p.mayChange(s.a) {
-				reply(w, nil, &Error{Forbidden, fmt.Sprintf(
-					"user %d may look but not change anything; ask as root or as a member of the socket's group", p.uid)})
-				return
+	return Endpoint{Method: "POST", Path: path, Says: says, Body: reflect.TypeFor[T](), Answer: reflect.TypeFor[A](),
+		Changes: changes, serve: func(s *server) http.HandlerFunc {
+			do := f(s)
+			if do == nil {
+				return nil
 			}
-			var in T
-			if err := read(r.Body, most, &in); err != nil {
-				reply(w, nil, &Error{BadRequest, "request body: " + err.Error()})
-				return
+			return func(w http.ResponseWriter, r *http.Request) {
+				p, _ := r.Context().Value(peerKey{}).(peer)
+				if changes && !p.mayChange(s.a) {
+					reply(w, nil, &Error{Forbidden, fmt.Sprintf(
+						"user %d may look but not change anything; ask as root or as a member of the socket's group",
+						p.uid)})
+					return
+				}
+				var in T
+				if err := read(r.Body, most, &in); err != nil {
+					reply(w, nil, &Error{BadRequest, "request body: " + err.Error()})
+					return
+				}
+				// A daemon that was stopped finds old requests when it goes on. Who has gone away since
+				// does not expect to be obeyed.
+				if hungUp(r.Context()) {
+					return
+				}
+				unhurried(w)
+				who := WhoIs(p.uid, p.pid)
+				who.Owner = p.owner
+				v, err := do(AskedBy(r.Context(), who), in)
+				reply(w, v, err)
 			}
-			// A daemon that was stopped finds old requests when it goes on. Who has gone away since
-			// does not expect to be obeyed.
-			if hungUp(r.Context()) {
-				return
-			}
-			unhurried(w)
-			who := WhoIs(p.uid, p.pid)
-			who.Owner = p.owner
-			v, err := do(AskedBy(r.Context(), who), in)
-			reply(w, v, err)
-		}
-	}}
+		}}
 }
 
 // read reads one JSON value of at most so many bytes. A key that it does not have is an error.
@@ -341,7 +371,9 @@ func handler(ctx context.Context, b Backend, a Access) http.Handler {
 	m.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		known := methods[r.URL.Path]
 		if known == nil {
-			reply(w, nil, &Error{NotFound, fmt.Sprintf("this daemon knows no request %.40q; GET /v1/openapi.json describes all", r.URL.Path)})
+			reply(w, nil,
+				&Error{NotFound, fmt.Sprintf("this daemon knows no request %.40q; GET /v1/openapi.json describes all",
+					r.URL.Path)})
 			return
 		}
 		if slices.Contains(known, "GET") {

@@ -112,7 +112,8 @@ func (s *Status) AtHome() (n int) {
 // Batch work, which has no home, do not count.
 func (s *Status) Worst() (worst *Workload) {
 	for i := range s.Workloads {
-		if w := &s.Workloads[i]; w.Locality != nil && w.Class != workload.Batch && (worst == nil || *w.Locality < *worst.Locality) {
+		if w := &s.Workloads[i]; w.Locality != nil && w.Class != workload.Batch &&
+			(worst == nil || *w.Locality < *worst.Locality) {
 			worst = w
 		}
 	}

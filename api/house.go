@@ -19,46 +19,57 @@ type House struct {
 	Held    bool      `json:"held"`    // true from undo --all until resume --all: nothing is changed
 	Host    string    `json:"host"`    // name of the machine
 
-	Summary   HouseSummary `json:"summary"`         // what to know first
-	Trend     *Trend       `json:"trend,omitempty"` // how local online work has been since the daemon started; absent without a daemon
-	Machine   HouseMachine `json:"machine"`         // what hardly ever changes
-	Nodes     []HouseNode  `json:"nodes"`           // NUMA nodes, by rising ID
-	Residents []Resident   `json:"residents"`       // workloads, and groups of them
-	Flows     []Flow       `json:"flows"`           // accesses of online work that is not at home, from one node's CPUs to another's memory, the largest first
-	Events    []HouseEvent `json:"events"`          // the newest events, rising by number
+	Summary HouseSummary `json:"summary"` // what to know first
+	// how local online work has been since the daemon started; absent without a daemon
+	Trend     *Trend       `json:"trend,omitempty"`
+	Machine   HouseMachine `json:"machine"`   // what hardly ever changes
+	Nodes     []HouseNode  `json:"nodes"`     // NUMA nodes, by rising ID
+	Residents []Resident   `json:"residents"` // workloads, and groups of them
+	// accesses of online work that is not at home, from one node's CPUs to another's memory, the largest first
+	Flows  []Flow       `json:"flows"`
+	Events []HouseEvent `json:"events"` // the newest events, rising by number
 }
 
 // HouseSummary is what to know first.
 type HouseSummary struct {
-	State         string   `json:"state"`          // state in a word: at home, moving, away, trouble, held or unseen
-	Headline      string   `json:"headline"`       // the state in a sentence, with its numbers
-	Workloads     int      `json:"workloads"`      // online workloads that have or need a home: all but those left alone
-	AtHome        int      `json:"at_home"`        // of these, those with nothing left to do
-	Moving        int      `json:"moving"`         // of these, those whose pages move or rest between two moves
-	Waiting       int      `json:"waiting"`        // of these, those with steps to come: queued, would move
-	Trouble       int      `json:"trouble"`        // of these, those that failed, have no room or do not answer
-	LeftAlone     int      `json:"left_alone"`     // workloads that are not homenode's to place, and those undone by hand
-	Small         int      `json:"small"`          // workloads too small to be placed
-	Batch         int      `json:"batch"`          // batch workloads: they have no home, and count in nothing above but small
-	BatchCPUs     float64  `json:"batch_cpus"`     // CPUs that they keep busy
-	Locality      *float64 `json:"locality"`       // share of local accesses over all online workloads, weighed by CPU use, 0 to 1; null unknown
+	State    string `json:"state"`    // state in a word: at home, moving, away, trouble, held or unseen
+	Headline string `json:"headline"` // the state in a sentence, with its numbers
+	// online workloads that have or need a home: all but those left alone
+	Workloads int `json:"workloads"`
+	AtHome    int `json:"at_home"` // of these, those with nothing left to do
+	Moving    int `json:"moving"`  // of these, those whose pages move or rest between two moves
+	Waiting   int `json:"waiting"` // of these, those with steps to come: queued, would move
+	Trouble   int `json:"trouble"` // of these, those that failed, have no room or do not answer
+	// workloads that are not homenode's to place, and those undone by hand
+	LeftAlone int `json:"left_alone"`
+	Small     int `json:"small"` // workloads too small to be placed
+	// batch workloads: they have no home, and count in nothing above but small
+	Batch     int     `json:"batch"`
+	BatchCPUs float64 `json:"batch_cpus"` // CPUs that they keep busy
+	// share of local accesses over all online workloads, weighed by CPU use, 0 to 1; null unknown
+	Locality      *float64 `json:"locality"`
 	LocalityAfter *float64 `json:"locality_after"` // the same when all steps are done; null unknown
 	CPUs          int      `json:"cpus"`           // online CPUs
 	CPUUse        *float64 `json:"cpu_use"`        // CPUs busy; null unknown
 	MemoryKiB     int64    `json:"memory_kib"`     // memory in all, KiB
 	UsedKiB       int64    `json:"used_kib"`       // memory that is neither free nor reclaimable, KiB
-	Goal          string   `json:"goal,omitempty"` // tightest latency goal: "db p99 1.4 of 2 ms, held"; absent without goals
-	Problems      []string `json:"problems"`       // what could not be read or done, a sentence each; 20 at most
+	// tightest latency goal: "db p99 1.4 of 2 ms, held"; absent without goals
+	Goal     string   `json:"goal,omitempty"`
+	Problems []string `json:"problems"` // what could not be read or done, a sentence each; 20 at most
 }
 
 // HouseMachine is the machine's parts.
 type HouseMachine struct {
-	CPU      string         `json:"cpu"`                  // model of the CPU; "" unknown
-	Packages []HousePackage `json:"packages"`             // packages with their NUMA nodes; -1 has the nodes of no one package
-	Rooms    []HouseRoom    `json:"rooms"`                // what each NUMA node is made of, by rising ID
-	Access   [][]float64    `json:"access"`               // cost of an access from the row's CPUs to the column's memory, a local one being 1; 0 unknown
-	Source   string         `json:"source"`               // where that is known from: measured, cached, HMAT, SLIT or default
-	Latency  [][]float64    `json:"latency_ns,omitempty"` // measured latency in the same order, ns; absent when it was not measured
+	CPU string `json:"cpu"` // model of the CPU; "" unknown
+	// packages with their NUMA nodes; -1 has the nodes of no one package
+	Packages []HousePackage `json:"packages"`
+	Rooms    []HouseRoom    `json:"rooms"` // what each NUMA node is made of, by rising ID
+	// cost of an access from the row's CPUs to the column's memory, a local one being 1; 0 unknown
+	Access [][]float64 `json:"access"`
+	// where that is known from: measured, cached, HMAT, SLIT or default
+	Source string `json:"source"`
+	// measured latency in the same order, ns; absent when it was not measured
+	Latency [][]float64 `json:"latency_ns,omitempty"`
 }
 
 // HousePackage is one package.
@@ -79,18 +90,19 @@ type HouseRoom struct {
 
 // HouseNode is what a NUMA node has to do now.
 type HouseNode struct {
-	ID        topology.NodeID `json:"id"`                // node ID of the kernel
-	CPUUse    *float64        `json:"cpu_use"`           // CPUs busy; null unknown
-	UsedKiB   *int64          `json:"used_kib"`          // memory that is neither free nor reclaimable, KiB; null unknown
-	BookedKiB int64           `json:"booked_kib"`        // memory that placements have booked, KiB
-	VCPUs     float64         `json:"vcpus"`             // vCPUs that placements have booked
-	Bandwidth *int64          `json:"bandwidth_mib_s"`   // traffic of its memory, MiB/s; null unknown
-	Workloads int             `json:"workloads"`         // workloads that have their home here, or a part of it
-	Dedicated string          `json:"dedicated"`         // its CPUs that dedicated work holds, in list format
-	Partition string          `json:"partition"`         // its CPUs kept for dedicated work, in list format
-	More      []string        `json:"more,omitempty"`    // other figures of the node, a sentence each
-	Wrong     []string        `json:"wrong,omitempty"`   // what balancing finds wrong here, a sentence each
-	Sharing   *HouseSharing   `json:"sharing,omitempty"` // what batch work has of it; absent while sharing is off
+	ID     topology.NodeID `json:"id"`      // node ID of the kernel
+	CPUUse *float64        `json:"cpu_use"` // CPUs busy; null unknown
+	// memory that is neither free nor reclaimable, KiB; null unknown
+	UsedKiB   *int64        `json:"used_kib"`
+	BookedKiB int64         `json:"booked_kib"`        // memory that placements have booked, KiB
+	VCPUs     float64       `json:"vcpus"`             // vCPUs that placements have booked
+	Bandwidth *int64        `json:"bandwidth_mib_s"`   // traffic of its memory, MiB/s; null unknown
+	Workloads int           `json:"workloads"`         // workloads that have their home here, or a part of it
+	Dedicated string        `json:"dedicated"`         // its CPUs that dedicated work holds, in list format
+	Partition string        `json:"partition"`         // its CPUs kept for dedicated work, in list format
+	More      []string      `json:"more,omitempty"`    // other figures of the node, a sentence each
+	Wrong     []string      `json:"wrong,omitempty"`   // what balancing finds wrong here, a sentence each
+	Sharing   *HouseSharing `json:"sharing,omitempty"` // what batch work has of it; absent while sharing is off
 }
 
 // HouseSharing is what batch work may have of a NUMA node, and who keeps how many of its CPUs busy.
@@ -103,25 +115,28 @@ type HouseSharing struct {
 
 // Resident is one workload, or several that are told together.
 type Resident struct {
-	ID        string         `json:"id"`                // ID, as explain takes it; of a group "group:" and its name
-	Name      string         `json:"name"`              // name of the workload, made printable; of a group that of its namespace
-	Count     int            `json:"count"`             // number of workloads: 1, or more for a group
-	Group     string         `json:"group"`             // namespace of a pod; else slice, guests or processes
-	Pod       bool           `json:"pod,omitempty"`     // whether group is a namespace of Kubernetes
-	Guest     bool           `json:"guest,omitempty"`   // whether it is a virtual machine
-	Class     workload.Class `json:"class"`             // class: what it is promised
-	Tier      workload.Tier  `json:"tier,omitempty"`    // tier of one workload: how batch work goes beside it; absent while sharing is off
-	Home      string         `json:"home"`              // home nodes by plan, in list format; "" without a home
-	Caches    string         `json:"caches,omitempty"`  // last-level caches of its home that it is kept in, in list format; absent means all
-	CPUs      int            `json:"cpus"`              // vCPUs that it counts with
-	CPUUse    float64        `json:"cpu_use"`           // CPUs that it keeps busy
-	MemoryKiB int64          `json:"memory_kib"`        // memory that it holds, KiB
-	ByNode    []NodeKiB      `json:"memory_by_node"`    // memory that it holds, by node
-	Locality  *float64       `json:"locality"`          // share of local accesses now, 0 to 1; null unknown
-	After     *float64       `json:"locality_expected"` // share of local accesses after the plan; null unknown
-	State     string         `json:"state"`             // state of a workload
-	Why       string         `json:"why,omitempty"`     // why it is in that state; absent at home
-	Moved     *ResidentMove  `json:"move,omitempty"`    // its page move under way
+	ID string `json:"id"` // ID, as explain takes it; of a group "group:" and its name
+	// name of the workload, made printable; of a group that of its namespace
+	Name  string         `json:"name"`
+	Count int            `json:"count"`           // number of workloads: 1, or more for a group
+	Group string         `json:"group"`           // namespace of a pod; else slice, guests or processes
+	Pod   bool           `json:"pod,omitempty"`   // whether group is a namespace of Kubernetes
+	Guest bool           `json:"guest,omitempty"` // whether it is a virtual machine
+	Class workload.Class `json:"class"`           // class: what it is promised
+	// tier of one workload: how batch work goes beside it; absent while sharing is off
+	Tier workload.Tier `json:"tier,omitempty"`
+	Home string        `json:"home"` // home nodes by plan, in list format; "" without a home
+	// last-level caches of its home that it is kept in, in list format; absent means all
+	Caches    string        `json:"caches,omitempty"`
+	CPUs      int           `json:"cpus"`              // vCPUs that it counts with
+	CPUUse    float64       `json:"cpu_use"`           // CPUs that it keeps busy
+	MemoryKiB int64         `json:"memory_kib"`        // memory that it holds, KiB
+	ByNode    []NodeKiB     `json:"memory_by_node"`    // memory that it holds, by node
+	Locality  *float64      `json:"locality"`          // share of local accesses now, 0 to 1; null unknown
+	After     *float64      `json:"locality_expected"` // share of local accesses after the plan; null unknown
+	State     string        `json:"state"`             // state of a workload
+	Why       string        `json:"why,omitempty"`     // why it is in that state; absent at home
+	Moved     *ResidentMove `json:"move,omitempty"`    // its page move under way
 }
 
 // ResidentMove is how far a page move is.
@@ -142,17 +157,19 @@ type Flow struct {
 
 // HouseEvent is an event for the timeline.
 type HouseEvent struct {
-	Seq      uint64      `json:"seq"`                       // number of the event, rising
-	Time     time.Time   `json:"time"`                      // when it happened
-	Kind     string      `json:"kind"`                      // kind of event
-	Workload workload.ID `json:"workload,omitempty"`        // ID of the workload that it is about; absent when it is about the host
+	Seq  uint64    `json:"seq"`  // number of the event, rising
+	Time time.Time `json:"time"` // when it happened
+	Kind string    `json:"kind"` // kind of event
+	// ID of the workload that it is about; absent when it is about the host
+	Workload workload.ID `json:"workload,omitempty"`
 	Name     string      `json:"name,omitempty"`            // that workload's name, where it is still known
 	Text     string      `json:"text"`                      // what happened, made printable
 	Error    bool        `json:"error,omitempty"`           // whether it is a failure
 	Before   *float64    `json:"locality_before,omitempty"` // of a page move that ended: share of local accesses before
 	After    *float64    `json:"locality_after,omitempty"`  // of a page move that ended: share of local accesses after
 	By       string      `json:"by,omitempty"`              // who asked for it; absent when nobody did
-	Replaces []uint64    `json:"replaces,omitempty"`        // numbers of earlier events of the same page move: this one stands for all of them
+	// numbers of earlier events of the same page move: this one stands for all of them
+	Replaces []uint64 `json:"replaces,omitempty"`
 }
 
 // HouseChange is what makes one House of the one before: GET /v1/house/changes sends them. What is

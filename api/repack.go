@@ -10,16 +10,19 @@ import (
 
 // PlanPlacement is where a workload would go.
 type PlanPlacement struct {
-	Workload  workload.ID       `json:"workload"`                // ID of the workload
-	Class     workload.Class    `json:"class"`                   // class: what it is promised
-	Home      topology.NodeSet  `json:"home"`                    // home nodes
-	Caches    topology.CacheSet `json:"caches,omitzero"`         // last-level caches of the home that it is kept in; absent means all
-	CPUs      topology.CPUSet   `json:"cpus"`                    // CPUs that it may use
-	Pins      []topology.CPUID  `json:"pins,omitempty"`          // CPU of each vCPU, in the order of the vCPUs; dedicated work only
-	Idle      topology.CPUSet   `json:"idle"`                    // SMT siblings that are kept idle beside it
-	Bound     bool              `json:"bound"`                   // whether memory is bound to the home
-	HugePage  topology.KiB      `json:"huge_page_kib,omitempty"` // size of its huge pages, KiB; absent for ordinary pages
-	MemoryKiB []PlanMemory      `json:"memory"`                  // memory that is booked, by node
+	Workload workload.ID      `json:"workload"` // ID of the workload
+	Class    workload.Class   `json:"class"`    // class: what it is promised
+	Home     topology.NodeSet `json:"home"`     // home nodes
+	// last-level caches of the home that it is kept in; absent means all
+	Caches topology.CacheSet `json:"caches,omitzero"`
+	CPUs   topology.CPUSet   `json:"cpus"` // CPUs that it may use
+	// CPU of each vCPU, in the order of the vCPUs; dedicated work only
+	Pins  []topology.CPUID `json:"pins,omitempty"`
+	Idle  topology.CPUSet  `json:"idle"`  // SMT siblings that are kept idle beside it
+	Bound bool             `json:"bound"` // whether memory is bound to the home
+	// size of its huge pages, KiB; absent for ordinary pages
+	HugePage  topology.KiB `json:"huge_page_kib,omitempty"`
+	MemoryKiB []PlanMemory `json:"memory"` // memory that is booked, by node
 }
 
 // PlanMemory is memory that is booked on one node.
@@ -30,19 +33,21 @@ type PlanMemory struct {
 
 // RepackAnswer is whether a workload fits, and which moves of others make room for it.
 type RepackAnswer struct {
-	Workload workload.ID       `json:"workload"`         // ID of the workload
-	Outcome  string            `json:"outcome"`          // answer: fits, moves or refused
-	Place    *PlanPlacement    `json:"place"`            // where it would go; null when refused
-	Moves    []RepackMove      `json:"moves"`            // moves of other workloads, in the order to make them
-	MovedKiB topology.KiB      `json:"moved_kib"`        // memory that all moves take along, KiB
-	AtLeast  int               `json:"at_least"`         // proven lower bound of the number of moves
-	Tried    bool              `json:"tried"`            // whether all plans with fewer moves were tried that keep each moved workload on one node
-	CutOff   bool              `json:"cut_off"`          // whether the search ended at its limit
-	Steps    int               `json:"steps"`            // steps of the search
-	Worse    []place.Worsening `json:"worse"`            // workloads that fare worse afterwards
-	Reasons  []words.Reason    `json:"reasons"`          // reasons, the weightiest first
-	Decision plan.Decision     `json:"decision"`         // decision on the workload itself
-	Nearer   *RepackAnswer     `json:"nearer,omitempty"` // the answer with moves that bring it nearer to its memory; absent without such
+	Workload workload.ID    `json:"workload"`  // ID of the workload
+	Outcome  string         `json:"outcome"`   // answer: fits, moves or refused
+	Place    *PlanPlacement `json:"place"`     // where it would go; null when refused
+	Moves    []RepackMove   `json:"moves"`     // moves of other workloads, in the order to make them
+	MovedKiB topology.KiB   `json:"moved_kib"` // memory that all moves take along, KiB
+	AtLeast  int            `json:"at_least"`  // proven lower bound of the number of moves
+	// whether all plans with fewer moves were tried that keep each moved workload on one node
+	Tried    bool              `json:"tried"`
+	CutOff   bool              `json:"cut_off"`  // whether the search ended at its limit
+	Steps    int               `json:"steps"`    // steps of the search
+	Worse    []place.Worsening `json:"worse"`    // workloads that fare worse afterwards
+	Reasons  []words.Reason    `json:"reasons"`  // reasons, the weightiest first
+	Decision plan.Decision     `json:"decision"` // decision on the workload itself
+	// the answer with moves that bring it nearer to its memory; absent without such
+	Nearer *RepackAnswer `json:"nearer,omitempty"`
 }
 
 // RepackMove is one move of another workload.
@@ -72,7 +77,8 @@ func Planned(p *plan.Placement) PlanPlacement {
 // Repacked is the wire form of an answer.
 func Repacked(id workload.ID, r *place.Repacking) RepackAnswer {
 	a := RepackAnswer{
-		Workload: id, Outcome: RepackOutcome(r), Moves: RepackMoves(r.Moves), MovedKiB: r.KiB, AtLeast: r.AtLeast, Tried: r.Whole, CutOff: r.CutOff, Steps: r.Steps,
+		Workload: id, Outcome: RepackOutcome(r), Moves: RepackMoves(r.Moves), MovedKiB: r.KiB, AtLeast: r.AtLeast,
+		Tried: r.Whole, CutOff: r.CutOff, Steps: r.Steps,
 		Worse: r.Worse, Reasons: r.Reasons, Decision: r.Result.Decision,
 	}
 	if a.Worse == nil {

@@ -71,7 +71,8 @@ func serve(ctx context.Context, l net.Listener, b Backend, a Access, peerOf func
 		}
 		return p
 	}
-	return serveUntil(ctx, s, &bounded{Listener: l, who: who, bound: onSocket, refused: a.Refused, open: map[workload.Owner][]*placed{}}, stopGrace)
+	return serveUntil(ctx, s, &bounded{Listener: l, who: who, bound: onSocket, refused: a.Refused,
+		open: map[workload.Owner][]*placed{}}, stopGrace)
 }
 
 // newServer is a server with the limits of each request; under says which connection is under
@@ -177,7 +178,8 @@ func guarded(refused *Refusals, h http.Handler) http.Handler {
 		switch {
 		case !p.unbounded() && !asked.take(asker{who: p.party()}, time.Now()):
 			refused.add(p.party(), refusedRequest)
-			reply(w, nil, &Error{TooMany, fmt.Sprintf("%v asks too often; %d requests a second are answered", p.party(), requestsPerSecond)})
+			reply(w, nil, &Error{TooMany, fmt.Sprintf("%v asks too often; %d requests a second are answered", p.party(),
+				requestsPerSecond)})
 		case len(r.Header["Origin"]) > 0 || len(r.Header["Sec-Fetch-Site"]) > 0:
 			reply(w, nil, &Error{Forbidden, "browsers are not answered on the unix socket; see docs/page.md"})
 		default:
@@ -200,7 +202,8 @@ func caught(h http.Handler) http.Handler {
 		defer func() {
 			if broken := recover(); broken != nil && broken != http.ErrAbortHandler {
 				logPanic(r.Method+" "+r.URL.Path, broken)
-				reply(w, nil, &Error{Failed, fmt.Sprintf("this is a bug in homenode; its log has the rest: %v", broken)})
+				reply(w, nil, &Error{Failed, fmt.Sprintf("this is a bug in homenode; its log has the rest: %v",
+					broken)})
 			}
 		}()
 		h.ServeHTTP(w, r)
@@ -208,7 +211,8 @@ func caught(h http.Handler) http.Handler {
 }
 
 func logPanic(request string, broken any) {
-	slog.Error("a request failed by a bug in homenode", "request", request, "panic", broken, "stack", string(debug.Stack()))
+	slog.Error("a request failed by a bug in homenode", "request", request, "panic", broken, "stack",
+		string(debug.Stack()))
 }
 
 // unhurried takes the deadlines off a request that may take long; reply sets one for

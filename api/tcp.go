@@ -101,8 +101,9 @@ func ServeTCP(ctx context.Context, l net.Listener, b Backend, r Remote) error {
 	s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: streamsOverTCP}
 	s.TLSConfig, s.ErrorLog = r.TLS, silent
 	defer s.Close() // what is not answered within lookGrace
-	return serveUntil(ctx, s, &bounded{Listener: l, who: r.who, bound: onTCP, trialEach: trialsEach, trialAll: maxOverTCP - keptForRootTCP,
-		refused: r.Refused, open: map[workload.Owner][]*placed{}}, lookGrace)
+	return serveUntil(ctx, s, &bounded{Listener: l, who: r.who, bound: onTCP, trialEach: trialsEach,
+		trialAll: maxOverTCP - keptForRootTCP,
+		refused:  r.Refused, open: map[workload.Owner][]*placed{}}, lookGrace)
 }
 
 // silent: who scans the port must not fill the log.
@@ -189,14 +190,17 @@ func (r *Remote) guarded(next http.Handler) http.Handler {
 		switch {
 		case beyond && ask.kind != scraping:
 			r.Refused.add(who.party(), refusedConnection)
-			reply(w, nil, &Error{TooMany, fmt.Sprintf("%v has all the connections open that one party may have", who.party())})
+			reply(w, nil, &Error{TooMany, fmt.Sprintf("%v has all the connections open that one party may have",
+				who.party())})
 		case !known && !r.named(q.Host):
-			reply(w, nil, &Error{Forbidden, "this machine is not called that: ask by its address, its own name, or localhost"})
+			reply(w, nil,
+				&Error{Forbidden, "this machine is not called that: ask by its address, its own name, or localhost"})
 		case foreign(q) && !(static && q.Header.Get("Sec-Fetch-Mode") == "navigate"):
 			reply(w, nil, &Error{Forbidden, "this comes from a page of somebody else"})
 		case !static && !who.unbounded() && !asked.take(ask, time.Now()):
 			r.Refused.add(who.party(), refusedRequest)
-			reply(w, nil, &Error{TooMany, fmt.Sprintf("%v asks too often; %d requests a second are answered", who.party(), requestsPerSecond)})
+			reply(w, nil, &Error{TooMany, fmt.Sprintf("%v asks too often; %d requests a second are answered",
+				who.party(), requestsPerSecond)})
 		case static:
 			w.Header().Set("Cache-Control", "no-cache")
 			files.ServeHTTP(w, q)
@@ -214,7 +218,9 @@ func (r *Remote) guarded(next http.Handler) http.Handler {
 // headers keeps a browser from loading anything from elsewhere, from running what is in a name,
 // and from showing the page within another.
 func (r *Remote) headers(h http.Header) {
-	h.Set("Content-Security-Policy", "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; require-trusted-types-for 'script'")
+	h.Set("Content-Security-Policy",
+		"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'; "+
+			"require-trusted-types-for 'script'")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")

@@ -12,7 +12,8 @@ import (
 
 // OverTCP is how a daemon is asked that answers over TCP; see ServeTCP.
 type OverTCP struct {
-	URL   string      // https://HOST:PORT, or http://ADDRESS:PORT with an address of this machine itself, such as the end of a tunnel
+	// https://HOST:PORT, or http://ADDRESS:PORT with an address of this machine itself, such as the end of a tunnel
+	URL   string
 	Token string      // sent with each request; "" sends none
 	TLS   *tls.Config // certificates to trust and to show; nil is those of the system, and none
 }
@@ -22,7 +23,8 @@ func CheckURL(text string) error {
 	u, err := url.Parse(text)
 	want := fmt.Errorf("%q: want https://HOST:PORT, or http://127.0.0.1:PORT", strict.Clip(text))
 	switch {
-	case err != nil, u.Hostname() == "", u.User != nil, u.RawQuery != "", u.Fragment != "", u.Path != "" && u.Path != "/":
+	case err != nil, u.Hostname() == "", u.User != nil, u.RawQuery != "", u.Fragment != "", u.Path != "" &&
+		u.Path != "/":
 		return want
 	case u.Scheme == "https":
 		return nil

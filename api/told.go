@@ -59,5 +59,6 @@ func Tell(events []plan.Event) []Told {
 
 // endsMove reports whether a page move is over with an event of this code.
 func endsMove(code words.Code) bool {
-	return code == words.MoveEnded || code == words.MoveEndedPart || code == words.MoveEndedNone || code == words.MoveCancelled || code == words.MoveInterrupted
+	return code == words.MoveEnded || code == words.MoveEndedPart || code == words.MoveEndedNone ||
+		code == words.MoveCancelled || code == words.MoveInterrupted
 }

@@ -4,14 +4,15 @@ import "time"
 
 // Trend is how local online work has been since the daemon started, and what the daemon did for it.
 type Trend struct {
-	Since      time.Time   `json:"since"`          // when the daemon started
-	First      *float64    `json:"local_at_start"` // local share of online work then, 0 to 1; null unknown
-	Moves      int         `json:"moves"`          // page moves that have ended
-	MovedBytes int64       `json:"moved_bytes"`    // bytes that they moved
-	From       time.Time   `json:"from"`           // time of the first point
-	StepS      float64     `json:"step_s"`         // time between two points, s
-	Local      []*float64  `json:"local"`          // local share of online work, 0 to 1, a point each step, 15 minutes at most; null unknown
-	MovedAt    []time.Time `json:"moved_at"`       // when each page move of these points ended
+	Since      time.Time `json:"since"`          // when the daemon started
+	First      *float64  `json:"local_at_start"` // local share of online work then, 0 to 1; null unknown
+	Moves      int       `json:"moves"`          // page moves that have ended
+	MovedBytes int64     `json:"moved_bytes"`    // bytes that they moved
+	From       time.Time `json:"from"`           // time of the first point
+	StepS      float64   `json:"step_s"`         // time between two points, s
+	// local share of online work, 0 to 1, a point each step, 15 minutes at most; null unknown
+	Local   []*float64  `json:"local"`
+	MovedAt []time.Time `json:"moved_at"` // when each page move of these points ended
 	// Slack is the least slack of all latency goals, at most 1 and below 0 when one is missed, at the points of Local;
 	// null while no metric can be used; absent while no point has any.
 	Slack []*float64 `json:"slack,omitempty"`

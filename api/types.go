@@ -197,29 +197,43 @@ type Changed struct {
 
 // Status is the whole picture: GET /v1/status.
 type Status struct {
-	Schema         string          `json:"schema"`                    // homenode-status/3
-	Version        string          `json:"version"`                   // version of the homenode that answers
-	Mode           string          `json:"mode"`                      // mode of the daemon: observe, enforce, or none when no daemon runs
-	Held           bool            `json:"held"`                      // true from undo --all until resume --all: nothing is changed
-	Time           time.Time       `json:"time"`                      // when the host was looked at
-	TickMs         float64         `json:"tick_ms"`                   // time that the last look and decision took, ms
-	Nodes          []Node          `json:"nodes"`                     // NUMA nodes, by rising ID
-	Workloads      []Workload      `json:"workloads"`                 // workloads large enough to be placed, by rising ID
-	Small          int             `json:"small"`                     // number of workloads too small to be placed; they are not in workloads
+	Schema  string `json:"schema"`  // homenode-status/3
+	Version string `json:"version"` // version of the homenode that answers
+	// mode of the daemon: observe, enforce, or none when no daemon runs
+	Mode string `json:"mode"`
+	// true from undo --all until resume --all: nothing is changed
+	Held   bool      `json:"held"`
+	Time   time.Time `json:"time"`    // when the host was looked at
+	TickMs float64   `json:"tick_ms"` // time that the last look and decision took, ms
+	Nodes  []Node    `json:"nodes"`   // NUMA nodes, by rising ID
+	// workloads large enough to be placed, by rising ID
+	Workloads []Workload `json:"workloads"`
+	// number of workloads too small to be placed; they are not in workloads
+	Small          int             `json:"small"`
 	SmallWorkloads []SmallWorkload `json:"small_workloads,omitempty"` // workloads too small to be placed; with --all
 	Problems       []string        `json:"problems"`                  // what could not be read or done, a sentence each
 
-	Balance   *balance.Report         `json:"balance,omitempty"`   // what balancing found at the newest look; absent before the first
-	Managers  []Manager               `json:"managers"`            // other programs that place work on this host, and what homenode leaves to them
-	Pressure  []workload.Pressure     `json:"pressure"`            // PSI of the whole host, by resource; empty where the kernel has no PSI
-	Sources   []workload.SourceStatus `json:"sources"`             // where locality and traffic are known from, best first, and why a better source is not used
-	Devices   []Device                `json:"devices"`             // NICs and NVMe drives, and where their interrupts go; empty when that is not looked at
-	Partition *Partition              `json:"partition,omitempty"` // CPUs for dedicated work alone; absent where all CPUs are for both
-	Sharing   *Sharing                `json:"sharing,omitempty"`   // CPUs that batch work may have; absent while sharing is off
-	Trend     *Trend                  `json:"trend,omitempty"`     // how local online work has been since the daemon started; absent without a daemon
-	Trial     *Trial                  `json:"trial,omitempty"`     // trial under way; absent when none is
-	Self      *Self                   `json:"self,omitempty"`      // what the daemon itself holds; absent without a daemon
-	Caches    *Caches                 `json:"caches,omitempty"`    // last-level caches; absent where no node has several
+	// what balancing found at the newest look; absent before the first
+	Balance *balance.Report `json:"balance,omitempty"`
+	// other programs that place work on this host, and what homenode leaves to them
+	Managers []Manager `json:"managers"`
+	// PSI of the whole host, by resource; empty where the kernel has no PSI
+	Pressure []workload.Pressure `json:"pressure"`
+	// where locality and traffic are known from, best first, and why a better source is not used
+	Sources []workload.SourceStatus `json:"sources"`
+	// NICs and NVMe drives, and where their interrupts go; empty when that is not looked at
+	Devices []Device `json:"devices"`
+	// CPUs for dedicated work alone; absent where all CPUs are for both
+	Partition *Partition `json:"partition,omitempty"`
+	// CPUs that batch work may have; absent while sharing is off
+	Sharing *Sharing `json:"sharing,omitempty"`
+	// how local online work has been since the daemon started; absent without a daemon
+	Trend *Trend `json:"trend,omitempty"`
+	Trial *Trial `json:"trial,omitempty"` // trial under way; absent when none is
+	// what the daemon itself holds; absent without a daemon
+	Self *Self `json:"self,omitempty"`
+	// last-level caches; absent where no node has several
+	Caches *Caches `json:"caches,omitempty"`
 }
 
 // Caches is the last-level caches of a host on which some node has several, and what the kernel does about them.
@@ -247,19 +261,22 @@ type Small struct {
 
 // Manager is another program that places things on this host.
 type Manager struct {
-	Name  string          `json:"name"`            // name of the program
-	Does  string          `json:"does"`            // what it does, in words
-	Owns  string          `json:"owns,omitempty"`  // what homenode leaves to it, in words; absent when homenode works beside it
+	Name string `json:"name"` // name of the program
+	Does string `json:"does"` // what it does, in words
+	// what homenode leaves to it, in words; absent when homenode works beside it
+	Owns  string          `json:"owns,omitempty"`
 	CPUs  topology.CPUSet `json:"cpus,omitzero"`   // CPUs that it keeps for work of its own
 	Names []string        `json:"names,omitempty"` // names of the workloads that it places
 }
 
 // Partition is where dedicated work ends and shared work begins. A request needs its text only.
 type Partition struct {
-	Partition plan.Partition `json:"partition"`         // the partition as it was set: any, shared, dedicated, CPUs, or a share of the cores
-	Split     bool           `json:"split"`             // whether some CPUs are for dedicated work alone
-	Dedicated string         `json:"dedicated"`         // CPUs for dedicated work alone; empty without a split
-	DryRun    bool           `json:"dry_run,omitempty"` // with --dry-run: nothing was changed, and this is what would be
+	// the partition as it was set: any, shared, dedicated, CPUs, or a share of the cores
+	Partition plan.Partition `json:"partition"`
+	Split     bool           `json:"split"`     // whether some CPUs are for dedicated work alone
+	Dedicated string         `json:"dedicated"` // CPUs for dedicated work alone; empty without a split
+	// with --dry-run: nothing was changed, and this is what would be
+	DryRun bool `json:"dry_run,omitempty"`
 }
 
 // Self is what the daemon holds, to see whether it grows.
@@ -272,18 +289,22 @@ type Self struct {
 
 // Device is one NIC or NVMe drive in a Status.
 type Device struct {
-	Name       string          `json:"name"`                  // kernel name, such as eth0
-	Kind       string          `json:"kind"`                  // kind of device: nic or nvme
-	Node       topology.NodeID `json:"node"`                  // NUMA node that it is on; -1 unknown
-	Interrupts int             `json:"interrupts"`            // interrupts in use
-	AtHome     int             `json:"at_home"`               // interrupts that go only to CPUs of its node without dedicated work
-	Fixed      int             `json:"fixed"`                 // interrupts whose CPUs the kernel sets itself
-	Queues     int             `json:"queues,omitempty"`      // queue pairs in use; absent when unknown
-	MostQueues int             `json:"most_queues,omitempty"` // queue pairs that the hardware has; absent when unknown
-	Steps      int             `json:"steps"`                 // settings that differ from the plan
-	State      string          `json:"state"`                 // state: as planned, would spread, left to manager, or a state of a workload
-	LeftTo     string          `json:"left_to,omitempty"`     // name of the manager that sets its interrupts; absent without one
-	Why        string          `json:"why,omitempty"`         // why it is in that state; absent when there is no more to say
+	Name       string          `json:"name"`       // kernel name, such as eth0
+	Kind       string          `json:"kind"`       // kind of device: nic or nvme
+	Node       topology.NodeID `json:"node"`       // NUMA node that it is on; -1 unknown
+	Interrupts int             `json:"interrupts"` // interrupts in use
+	// interrupts that go only to CPUs of its node without dedicated work
+	AtHome     int `json:"at_home"`
+	Fixed      int `json:"fixed"`                 // interrupts whose CPUs the kernel sets itself
+	Queues     int `json:"queues,omitempty"`      // queue pairs in use; absent when unknown
+	MostQueues int `json:"most_queues,omitempty"` // queue pairs that the hardware has; absent when unknown
+	Steps      int `json:"steps"`                 // settings that differ from the plan
+	// state: as planned, would spread, left to manager, or a state of a workload
+	State string `json:"state"`
+	// name of the manager that sets its interrupts; absent without one
+	LeftTo string `json:"left_to,omitempty"`
+	// why it is in that state; absent when there is no more to say
+	Why string `json:"why,omitempty"`
 }
 
 // Node is one NUMA node in a Status.
@@ -293,14 +314,19 @@ type Node struct {
 	MemoryKiB int64           `json:"memory_kib"` // memory in all, KiB; -1 unknown
 	FreeKiB   int64           `json:"free_kib"`   // free memory, KiB; -1 unknown
 	BookedKiB int64           `json:"booked_kib"` // memory that placements have booked, KiB
-	VCPUs     float64         `json:"vcpus"`      // vCPUs that placements have booked; a workload over several nodes counts on each in equal parts
+	// vCPUs that placements have booked; a workload over several nodes counts on each in equal parts
+	VCPUs float64 `json:"vcpus"`
 	// What was used over the last period, by whomever; null when unknown.
 
-	CPUUse         *float64        `json:"cpu_use"`                  // CPUs busy in the last period, such as 3.5; null unknown
-	ReclaimableKiB *int64          `json:"reclaimable_kib"`          // page cache and slab that the kernel can give back, KiB; null unknown
-	Bandwidth      *int64          `json:"bandwidth_mib_s"`          // traffic of its memory in the last period, MiB/s; null unknown
-	BandwidthFrom  workload.Source `json:"bandwidth_from,omitempty"` // where that traffic is known from: imc or mbm; absent when unknown
-	HugePages      []HugePool      `json:"huge_pages"`               // pools of huge pages, by size
+	// CPUs busy in the last period, such as 3.5; null unknown
+	CPUUse *float64 `json:"cpu_use"`
+	// page cache and slab that the kernel can give back, KiB; null unknown
+	ReclaimableKiB *int64 `json:"reclaimable_kib"`
+	// traffic of its memory in the last period, MiB/s; null unknown
+	Bandwidth *int64 `json:"bandwidth_mib_s"`
+	// where that traffic is known from: imc or mbm; absent when unknown
+	BandwidthFrom workload.Source `json:"bandwidth_from,omitempty"`
+	HugePages     []HugePool      `json:"huge_pages"` // pools of huge pages, by size
 }
 
 // HugePool is the huge pages of one size on one node.
@@ -312,34 +338,51 @@ type HugePool struct {
 
 // Workload is one workload in a Status.
 type Workload struct {
-	ID               workload.ID     `json:"id"`                        // ID, as every command takes it
-	Name             string          `json:"name"`                      // name of the program, unit or guest
-	Kind             workload.Kind   `json:"kind"`                      // kind of workload
-	Cgroup           string          `json:"cgroup,omitempty"`          // its cgroup, below the cgroup root; of a process the cgroup it shares
-	UID              int             `json:"uid,omitempty"`             // user that it belongs to; absent for the system's
-	Owner            string          `json:"owner,omitempty"`           // party responsible for it, such as user:1000 or namespace:prod; absent for the system
-	Class            workload.Class  `json:"class"`                     // class: what it is promised
-	Tier             workload.Tier   `json:"tier,omitempty"`            // tier: how batch work goes beside it; absent while sharing is off
-	Importance       int             `json:"importance"`                // importance, 0 to 100: more important work is placed first and moved last
-	CPUs             int             `json:"cpus"`                      // vCPUs that it counts with
-	Home             string          `json:"home"`                      // home nodes by plan, in list format; "" without a home
-	Caches           string          `json:"caches,omitempty"`          // last-level caches of its home that it is kept in by plan, in list format; absent means all
-	CPUSet           string          `json:"cpu_set"`                   // CPUs that it may use now, in list format
-	CPUSetPlanned    string          `json:"cpu_set_planned"`           // CPUs that it may use by plan, in list format
-	CPUUse           float64         `json:"cpu_use"`                   // CPUs that it keeps busy, such as 1.5
-	MemoryKiB        int64           `json:"memory_kib"`                // memory that it holds, KiB
-	MemoryByNode     []NodeKiB       `json:"memory_by_node"`            // memory that it holds, by node
-	MemoryByType     []TypeKiB       `json:"memory_by_type,omitempty"`  // memory that it holds, by type; absent when all is DRAM
-	Kernel           *KernelMemory   `json:"kernel_memory,omitempty"`   // the kernel's own memory for it; absent without a cgroup of its own
-	OnHome           *float64        `json:"on_home"`                   // share of its memory on its home, or demoted from it, 0 to 1; null unknown
-	RanOn            []NodeShare     `json:"ran_on,omitempty"`          // where its CPU time was spent, by node; absent when unknown
-	Bandwidth        *int64          `json:"bandwidth_mib_s,omitempty"` // traffic of its memory, MiB/s; absent when no counter tells
-	Locality         *float64        `json:"locality"`                  // share of its memory accesses that are local now, 0 to 1; null unknown
-	LocalityExpected *float64        `json:"locality_expected"`         // share of local accesses after the plan, 0 to 1; null without a plan
-	LocalityFrom     workload.Source `json:"locality_from,omitempty"`   // where locality is known from: counters, mbm, numa-hints or residence; absent when unknown
-	Accesses         *float64        `json:"accesses_per_s"`            // reads a second that memory answered; null when not counted
+	ID   workload.ID   `json:"id"`   // ID, as every command takes it
+	Name string        `json:"name"` // name of the program, unit or guest
+	Kind workload.Kind `json:"kind"` // kind of workload
+	// its cgroup, below the cgroup root; of a process the cgroup it shares
+	Cgroup string `json:"cgroup,omitempty"`
+	// user that it belongs to; absent for the system's
+	UID int `json:"uid,omitempty"`
+	// party responsible for it, such as user:1000 or namespace:prod; absent for the system
+	Owner string         `json:"owner,omitempty"`
+	Class workload.Class `json:"class"` // class: what it is promised
+	// tier: how batch work goes beside it; absent while sharing is off
+	Tier workload.Tier `json:"tier,omitempty"`
+	// importance, 0 to 100: more important work is placed first and moved last
+	Importance int `json:"importance"`
+	CPUs       int `json:"cpus"` // vCPUs that it counts with
+	// home nodes by plan, in list format; "" without a home
+	Home string `json:"home"`
+	// last-level caches of its home that it is kept in by plan, in list format; absent means all
+	Caches        string    `json:"caches,omitempty"`
+	CPUSet        string    `json:"cpu_set"`         // CPUs that it may use now, in list format
+	CPUSetPlanned string    `json:"cpu_set_planned"` // CPUs that it may use by plan, in list format
+	CPUUse        float64   `json:"cpu_use"`         // CPUs that it keeps busy, such as 1.5
+	MemoryKiB     int64     `json:"memory_kib"`      // memory that it holds, KiB
+	MemoryByNode  []NodeKiB `json:"memory_by_node"`  // memory that it holds, by node
+	// memory that it holds, by type; absent when all is DRAM
+	MemoryByType []TypeKiB `json:"memory_by_type,omitempty"`
+	// the kernel's own memory for it; absent without a cgroup of its own
+	Kernel *KernelMemory `json:"kernel_memory,omitempty"`
+	// share of its memory on its home, or demoted from it, 0 to 1; null unknown
+	OnHome *float64 `json:"on_home"`
+	// where its CPU time was spent, by node; absent when unknown
+	RanOn []NodeShare `json:"ran_on,omitempty"`
+	// traffic of its memory, MiB/s; absent when no counter tells
+	Bandwidth *int64 `json:"bandwidth_mib_s,omitempty"`
+	// share of its memory accesses that are local now, 0 to 1; null unknown
+	Locality *float64 `json:"locality"`
+	// share of local accesses after the plan, 0 to 1; null without a plan
+	LocalityExpected *float64 `json:"locality_expected"`
+	// where locality is known from: counters, mbm, numa-hints or residence; absent when unknown
+	LocalityFrom workload.Source `json:"locality_from,omitempty"`
+	// reads a second that memory answered; null when not counted
+	Accesses *float64 `json:"accesses_per_s"`
 
-	State     string      `json:"state"`          // state: at home, would move, queued, moving, paused, failed, held, left alone, no room or no answer
+	// state: at home, would move, queued, moving, paused, failed, held, left alone, no room or no answer
+	State     string      `json:"state"`
 	Why       string      `json:"why"`            // why it is in that state; "" when there is no more to say
 	Processes []int       `json:"processes"`      // PIDs, rising
 	Steps     []plan.Step `json:"steps"`          // steps that are left to do
@@ -347,10 +390,13 @@ type Workload struct {
 
 	// What it was placed by, of those that are placed.
 
-	Pins []topology.CPUID   `json:"pins,omitempty"` // CPU of each vCPU by plan, in the order of the vCPUs; dedicated work only
+	// CPU of each vCPU by plan, in the order of the vCPUs; dedicated work only
+	Pins []topology.CPUID   `json:"pins,omitempty"`
 	SMT  workload.SMTPolicy `json:"smt,omitempty"`  // SMT policy that it was placed by; absent means prefer
 	Idle string             `json:"idle,omitempty"` // CPUs that are kept idle beside it, in list format
-	Near []string           `json:"near,omitempty"` // what it is to be near to: devices by name or PCI address, else device=NAME, process=NAME or service=NAME, with ,policy=required or ,policy=socket where it has to be
+	// what it is to be near to: devices by name or PCI address, else device=NAME, process=NAME or service=NAME, with
+	// ,policy=required or ,policy=socket where it has to be
+	Near []string `json:"near,omitempty"`
 
 	Links  []Link  `json:"links,omitempty"`  // devices and helper processes that it was found to use
 	Serves *Serves `json:"serves,omitempty"` // which workloads it works for; absent for one that is no helper
@@ -404,16 +450,22 @@ const (
 
 // Link is a device or a helper process that a workload was found to use.
 type Link struct {
-	Kind     workload.LinkKind `json:"kind"`              // how it is linked: netns, tap, vhost-user, socket, block, gpu, vfio or net-disk
-	Name     string            `json:"name"`              // name of the device or helper
-	PID      int               `json:"pid,omitempty"`     // PID of the helper; absent for a device
-	Nodes    string            `json:"nodes"`             // nodes that it is on, in list format; "" unknown
-	MiBs     *float64          `json:"mib_s,omitempty"`   // traffic through it, MiB/s; absent when not counted, or not twice yet
-	Weight   float64           `json:"weight"`            // weight of its pull on the home; 0 when it does not count
-	Evidence string            `json:"evidence"`          // how it was found, in words
-	Nearest  []string          `json:"nearest,omitempty"` // of a GPU: the NICs nearest to it, the nearest first, each with its relation as nvidia-smi topo -m names it
-	Follows  bool              `json:"follows,omitempty"` // the helper is moved to the workload, so that it pulls nobody
-	Why      string            `json:"why,omitempty"`     // of a helper: why it is moved or stays; of a device: what it weighs by, where that is not mib_s, or why it has no weight
+	// how it is linked: netns, tap, vhost-user, socket, block, gpu, vfio or net-disk
+	Kind  workload.LinkKind `json:"kind"`
+	Name  string            `json:"name"`          // name of the device or helper
+	PID   int               `json:"pid,omitempty"` // PID of the helper; absent for a device
+	Nodes string            `json:"nodes"`         // nodes that it is on, in list format; "" unknown
+	// traffic through it, MiB/s; absent when not counted, or not twice yet
+	MiBs     *float64 `json:"mib_s,omitempty"`
+	Weight   float64  `json:"weight"`   // weight of its pull on the home; 0 when it does not count
+	Evidence string   `json:"evidence"` // how it was found, in words
+	// of a GPU: the NICs nearest to it, the nearest first, each with its relation as nvidia-smi topo -m names it
+	Nearest []string `json:"nearest,omitempty"`
+	// the helper is moved to the workload, so that it pulls nobody
+	Follows bool `json:"follows,omitempty"`
+	// of a helper: why it is moved or stays; of a device: what it weighs by, where that is not mib_s, or why it has no
+	// weight
+	Why string `json:"why,omitempty"`
 }
 
 // NodeShare is the part of something that falls to one node.
@@ -442,7 +494,9 @@ type Explanation struct {
 	Balance   []balance.Candidate `json:"balance,omitempty"`   // changes of its home that balancing weighs now
 	Balancing string              `json:"balancing,omitempty"` // what balancing says of it now, in a sentence
 
-	Sharing []string `json:"sharing,omitempty"` // while sharing is on, in sentences: why batch work has its CPUs and whom it hurts, or how important work fares beside it; absent for others
+	// while sharing is on, in sentences: why batch work has its CPUs and whom it hurts, or how important work fares
+	// beside it; absent for others
+	Sharing []string `json:"sharing,omitempty"`
 
 	// Device is the device, when a device was asked for; then only schema, mode, journal and
 	// events are filled beside it.
@@ -497,18 +551,20 @@ type Which struct {
 
 // UndoResult is what was restored: POST /v1/undo.
 type UndoResult struct {
-	Schema    string        `json:"schema"`             // homenode-undo/2
-	Workload  workload.ID   `json:"workload,omitempty"` // ID of the workload that is left alone now; absent for all
-	Restored  []plan.Entry  `json:"restored"`           // settings that have their old values again
-	Unchanged []plan.Entry  `json:"unchanged"`          // settings that already had their old values
-	Gone      []plan.Entry  `json:"gone"`               // settings of what no longer exists
-	Theirs    []plan.Entry  `json:"theirs"`             // settings that somebody else has changed since: they are not touched
-	Deferred  []UndoFailure `json:"deferred"`           // settings that others still use: they are restored with those
-	Failed    []UndoFailure `json:"failed"`             // settings that could not be restored
+	Schema    string       `json:"schema"`             // homenode-undo/2
+	Workload  workload.ID  `json:"workload,omitempty"` // ID of the workload that is left alone now; absent for all
+	Restored  []plan.Entry `json:"restored"`           // settings that have their old values again
+	Unchanged []plan.Entry `json:"unchanged"`          // settings that already had their old values
+	Gone      []plan.Entry `json:"gone"`               // settings of what no longer exists
+	// settings that somebody else has changed since: they are not touched
+	Theirs   []plan.Entry  `json:"theirs"`
+	Deferred []UndoFailure `json:"deferred"` // settings that others still use: they are restored with those
+	Failed   []UndoFailure `json:"failed"`   // settings that could not be restored
 	// Policies is workloads of homenode run whose memory policy stays until they end: only a
 	// process itself can change its own.
 	Policies []workload.ID `json:"policies,omitempty"`
-	Unheld   bool          `json:"unheld,omitempty"` // there was no journal: only what homenode run set was restored, and nothing is held
+	// there was no journal: only what homenode run set was restored, and nothing is held
+	Unheld bool `json:"unheld,omitempty"`
 }
 
 // Resumed is what is managed again: POST /v1/resume.
@@ -528,13 +584,18 @@ type UndoFailure struct {
 
 // Want asks for a home: POST /v1/place.
 type Want struct {
-	Name      string         `json:"name"`           // name for people
-	Class     workload.Class `json:"class"`          // class: what it is promised
-	Tier      workload.Tier  `json:"tier,omitempty"` // who gives way on one CPU: online-strict, online, normal or batch, or 2 to -2; "" is by its class
-	CPUs      int            `json:"cpus"`           // at least 1; 0 holds memory alone, on the one of Nodes
-	MemoryKiB int64          `json:"memory_kib"`     // 0 when unknown
-	SLO       string         `json:"slo,omitempty"`  // latency goal: most=5% of the time that it waits for a CPU, or of=baseline, optionally with window=30s; for root alone
-	Near      []string       `json:"near"`           // what to be near to, each a device by name or PCI address, device=NAME, process=NAME or service=NAME; ,policy=required after it refuses every other home
+	Name  string         `json:"name"`  // name for people
+	Class workload.Class `json:"class"` // class: what it is promised
+	// who gives way on one CPU: online-strict, online, normal or batch, or 2 to -2; "" is by its class
+	Tier      workload.Tier `json:"tier,omitempty"`
+	CPUs      int           `json:"cpus"`       // at least 1; 0 holds memory alone, on the one of Nodes
+	MemoryKiB int64         `json:"memory_kib"` // 0 when unknown
+	// latency goal: most=5% of the time that it waits for a CPU, or of=baseline, optionally with window=30s; for root
+	// alone
+	SLO string `json:"slo,omitempty"`
+	// what to be near to, each a device by name or PCI address, device=NAME, process=NAME or service=NAME;
+	// ,policy=required after it refuses every other home
+	Near []string `json:"near"`
 	// Nodes it may use; empty is any.
 	Nodes topology.NodeSet `json:"nodes,omitzero"`
 	// Exact is where a person has put Process. It is taken as it is: nothing is searched,
@@ -549,8 +610,9 @@ type Want struct {
 	// is its own.
 	ID          workload.ID `json:"id,omitempty"`
 	HoldSeconds int         `json:"hold_s,omitempty"` // for how long that is kept, s; 3600 at most
-	// Owner is the party that it is for, where a program of the system asks for another: "namespace:NAME" for the pods of a
-	// namespace. The ceiling of that party covers it (docs/security.md). Of other users it is ignored: they ask for themselves.
+	// Owner is the party that it is for, where a program of the system asks for another: "namespace:NAME" for the pods
+	// of a namespace. The ceiling of that party covers it (docs/security.md). Of other users it is ignored: they ask
+	// for themselves.
 	Owner string `json:"owner,omitempty"`
 	// Release ends what is held for ID: with nothing else set. Asked with the same wants again,
 	// what is held stays as it is, for HoldSeconds from then on.
@@ -565,19 +627,22 @@ type Exact struct {
 
 // Home is the answer to a Want.
 type Home struct {
-	Schema  string            `json:"schema"`            // homenode-home/3
-	Nodes   topology.NodeSet  `json:"nodes"`             // home nodes
-	Caches  topology.CacheSet `json:"caches,omitzero"`   // last-level caches of the home that it is kept in; absent means all
-	CPUs    topology.CPUSet   `json:"cpus"`              // CPUs that it may use
-	Bound   bool              `json:"bound"`             // whether memory is bound to nodes; if not, they are preferred
-	Ledger  bool              `json:"ledger"`            // whether the daemon has booked it
-	Why     string            `json:"why"`               // why this home, in a sentence
-	Unasked string            `json:"unasked,omitempty"` // why the daemon was not asked or did not answer; absent when it answered or none runs
+	Schema string           `json:"schema"` // homenode-home/3
+	Nodes  topology.NodeSet `json:"nodes"`  // home nodes
+	// last-level caches of the home that it is kept in; absent means all
+	Caches topology.CacheSet `json:"caches,omitzero"`
+	CPUs   topology.CPUSet   `json:"cpus"`   // CPUs that it may use
+	Bound  bool              `json:"bound"`  // whether memory is bound to nodes; if not, they are preferred
+	Ledger bool              `json:"ledger"` // whether the daemon has booked it
+	Why    string            `json:"why"`    // why this home, in a sentence
+	// why the daemon was not asked or did not answer; absent when it answered or none runs
+	Unasked string `json:"unasked,omitempty"`
 	// Unkept is why `homenode run` could not write down what it starts; it does not travel.
-	Unkept   error            `json:"-"`
-	Decision plan.Decision    `json:"decision"`                 // the decision, with all reasons
-	Pins     []topology.CPUID `json:"pins,omitempty"`           // CPU of each vCPU, in the order of the vCPUs; dedicated work only
-	Memory   []NodeKiB        `json:"memory_by_node,omitempty"` // memory that is booked, by node
+	Unkept   error         `json:"-"`
+	Decision plan.Decision `json:"decision"` // the decision, with all reasons
+	// CPU of each vCPU, in the order of the vCPUs; dedicated work only
+	Pins   []topology.CPUID `json:"pins,omitempty"`
+	Memory []NodeKiB        `json:"memory_by_node,omitempty"` // memory that is booked, by node
 }
 
 // MoveOrder tells a placed workload to move, or cancels its page move: POST /v1/move.
@@ -590,9 +655,10 @@ type MoveOrder struct {
 
 // MoveAnswer is what becomes of an order to move: POST /v1/move. Status shows how far the move is.
 type MoveAnswer struct {
-	Schema   string           `json:"schema"`         // homenode-move/3
-	Workload workload.ID      `json:"workload"`       // ID of the workload
-	Outcome  plan.Outcome     `json:"outcome"`        // what was decided: placed, kept (it is there already), refused or cancelled
+	Schema   string      `json:"schema"`   // homenode-move/3
+	Workload workload.ID `json:"workload"` // ID of the workload
+	// what was decided: placed, kept (it is there already), refused or cancelled
+	Outcome  plan.Outcome     `json:"outcome"`
 	From     topology.NodeSet `json:"from"`           // home nodes before
 	FromCPUs topology.CPUSet  `json:"from_cpus"`      // CPUs that it might use before
 	To       topology.NodeSet `json:"to"`             // home nodes after

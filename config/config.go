@@ -166,7 +166,8 @@ func (a *API) Address() (string, error) {
 	}
 	at, err := netip.ParseAddrPort(a.Listen)
 	if err != nil {
-		return "", fmt.Errorf("listen: %q; want a port such as 4663, or an address with a port such as 127.0.0.1:4663", a.Listen)
+		return "", fmt.Errorf("listen: %q; want a port such as 4663, or an address with a port such as 127.0.0.1:4663",
+			a.Listen)
 	}
 	return at.String(), nil
 }
@@ -246,10 +247,12 @@ const (
 
 // Balance says when homes that hold are given up for better ones.
 type Balance struct {
-	Enabled  bool          `yaml:"enabled"`
-	Window   time.Duration `yaml:"window"`   // what is wrong must have been so for this long, 1s to 1h
-	Horizon  time.Duration `yaml:"horizon"`  // how long a load is taken to last: a move must earn twice its cost in it, 10s to 24h
-	Cooldown time.Duration `yaml:"cooldown"` // rest of a workload after a move, doubling with each within the hour, 1s to 1h
+	Enabled bool          `yaml:"enabled"`
+	Window  time.Duration `yaml:"window"` // what is wrong must have been so for this long, 1s to 1h
+	// how long a load is taken to last: a move must earn twice its cost in it, 10s to 24h
+	Horizon time.Duration `yaml:"horizon"`
+	// rest of a workload after a move, doubling with each within the hour, 1s to 1h
+	Cooldown time.Duration `yaml:"cooldown"`
 }
 
 // Threads says what is done with the threads of work that is wider than a node.
@@ -311,10 +314,12 @@ func (c *Config) interrupts() control.InterruptMode {
 func (c *Config) Settings() control.Settings {
 	s := control.Settings{
 		Enforce: c.Mode == Enforce, Policy: c.policy(), Partition: c.Partition, Balance: balance.DefaultSettings(),
-		Arrange: arrange.Options{MinMemory: c.Manage.MinMemory.KiB(), MinCPU: c.Manage.MinCPU, MoveBandwidth: int64(c.Move.Bandwidth)},
+		Arrange: arrange.Options{MinMemory: c.Manage.MinMemory.KiB(), MinCPU: c.Manage.MinCPU,
+			MoveBandwidth: int64(c.Move.Bandwidth)},
 		MinAge:  c.Manage.MinAge,
-		Include: c.Manage.Include, Exclude: c.Manage.Exclude, Interrupts: c.interrupts(), Queues: c.IRQQueues, RestoreOnStop: c.RestoreOnStop,
-		Surveys: []control.SurveyKind{control.Managers}, HelpersStay: !c.Near.Follow, Recognise: c.Recognise,
+		Include: c.Manage.Include, Exclude: c.Manage.Exclude, Interrupts: c.interrupts(), Queues: c.IRQQueues,
+		RestoreOnStop: c.RestoreOnStop,
+		Surveys:       []control.SurveyKind{control.Managers}, HelpersStay: !c.Near.Follow, Recognise: c.Recognise,
 	}
 	s.Grants = c.Containers.Annotations
 	s.Share, s.Base = c.Share.settings(), c.Share.base()
@@ -358,8 +363,9 @@ type Rule struct {
 	Memory     Size               `yaml:"memory"`     // 0: from what it holds
 	SMT        workload.SMTPolicy `yaml:"smt"`
 	Isolated   bool               `yaml:"isolated"` // dedicated work: what the kernel can move goes off its CPUs
-	Near       specfile.Nears     `yaml:"near"`     // devices, processes, services; instead of what is learned, also when empty
-	SLO        specfile.Goals     `yaml:"slo"`      // latency goals: batch work gives way so that they hold
+	// devices, processes, services; instead of what is learned, also when empty
+	Near specfile.Nears `yaml:"near"`
+	SLO  specfile.Goals `yaml:"slo"` // latency goals: batch work gives way so that they hold
 	// Labels that a pod must have, all of them; what is no pod has none.
 	Labels map[string]string `yaml:"labels"`
 }
@@ -373,7 +379,8 @@ func (r *Rule) Wishes() workload.Rule {
 	for i := range r.Near {
 		near = append(near, r.Near[i].String())
 	}
-	return workload.Rule{Match: r.Match, Class: class, Tier: tier, Importance: r.Importance, CPUs: r.CPUs, Memory: r.Memory.KiB(), SMT: r.SMT, Isolated: r.Isolated, Near: near, NearGiven: r.Near != nil, Goals: r.SLO}
+	return workload.Rule{Match: r.Match, Class: class, Tier: tier, Importance: r.Importance, CPUs: r.CPUs,
+		Memory: r.Memory.KiB(), SMT: r.SMT, Isolated: r.Isolated, Near: near, NearGiven: r.Near != nil, Goals: r.SLO}
 }
 
 // tier is the one that a rule gives by any of the keys for it; "" when none does.
@@ -392,7 +399,8 @@ func (r *Rule) tier() (workload.Tier, error) {
 		same, err := workload.ParseTier(strconv.Itoa(*x.value))
 		switch {
 		case err != nil:
-			return "", fmt.Errorf("%s: %d; want 2 (online-strict), 1 (online), 0 (normal), -1 or -2 (batch)", x.key, *x.value)
+			return "", fmt.Errorf("%s: %d; want 2 (online-strict), 1 (online), 0 (normal), -1 or -2 (batch)", x.key,
+				*x.value)
 		case tier != "" && tier != same:
 			return "", fmt.Errorf("%s: %d is tier %s, and the rule has %s already", x.key, *x.value, same, tier)
 		}

@@ -43,7 +43,8 @@ func Files(file string, named bool) ([]Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool { // a hidden one is what an editor keeps beside a file
+	// a hidden one is what an editor keeps beside a file
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool {
 		return strings.HasPrefix(e.Name(), ".") || filepath.Ext(e.Name()) != ".yaml"
 	})
 	if len(entries) == 0 {
@@ -92,10 +93,12 @@ func trusted(f *os.File) error {
 		return fmt.Errorf("%s: its owner is not known", f.Name())
 	}
 	if st.Uid != 0 && int(st.Uid) != os.Geteuid() {
-		return fmt.Errorf("%s belongs to user %d: drop-ins and their folder must belong to root or to who runs homenode; chown it", f.Name(), st.Uid)
+		return fmt.Errorf("%s belongs to user %d: drop-ins and their folder must belong to root or to who runs "+
+			"homenode; chown it", f.Name(), st.Uid)
 	}
 	if info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s can be written by others (mode %#o): chmod go-w %s", f.Name(), info.Mode().Perm(), f.Name())
+		return fmt.Errorf("%s can be written by others (mode %#o): chmod go-w %s", f.Name(), info.Mode().Perm(),
+			f.Name())
 	}
 	return nil
 }

@@ -61,11 +61,13 @@ func (g Grants) validate() error {
 			g[i].Allow[k] = p
 		}
 		if len(g[i].Namespaces) == 0 {
-			return fmt.Errorf("%s.from: no namespaces; want some, such as {namespaces: [prod-*]}: the author of a pod writes its labels, so labels alone grant to every pod", at)
+			return fmt.Errorf("%s.from: no namespaces; want some, such as {namespaces: [prod-*]}: the author of a "+
+				"pod writes its labels, so labels alone grant to every pod", at)
 		}
 		for _, pattern := range g[i].Namespaces {
 			if pattern == "" || strings.Contains(pattern, "/") || !doublestar.ValidatePattern(pattern) {
-				return fmt.Errorf("%s.from.namespaces: bad pattern %q; want the name of a namespace or a pattern for names, such as prod-*", at, pattern)
+				return fmt.Errorf("%s.from.namespaces: bad pattern %q; want the name of a namespace or a pattern for "+
+					"names, such as prod-*", at, pattern)
 			}
 		}
 	}
@@ -84,7 +86,8 @@ func (r *Rule) boundLabels() error {
 	if bounded || gives == "" {
 		return nil
 	}
-	return fmt.Errorf("labels: the author of a pod writes its labels, and this rule gives %s to any pod that has them; want a match with namespaces, such as prod-*/**", gives)
+	return fmt.Errorf("labels: the author of a pod writes its labels, and this rule gives %s to any pod that has "+
+		"them; want a match with namespaces, such as prod-*/**", gives)
 }
 
 // gives returns the first wish of a rule that takes from other workloads; "" where all of them yield.

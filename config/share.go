@@ -17,9 +17,10 @@ import (
 type Share struct {
 	// Enabled squeezes batch work. Off, batch work may use every CPU that no dedicated
 	// work holds. `homenode share on` and off have the last word until this is changed.
-	Enabled bool    `yaml:"enabled"`
-	Target  float64 `yaml:"target"`    // how much of the CPUs that no dedicated work holds may be busy, 1 to 100 percent
-	Idle    int     `yaml:"idle_cpus"` // CPUs of every node that stay idle for what wakes up; 0 is an eighth of them
+	Enabled bool `yaml:"enabled"`
+	// how much of the CPUs that no dedicated work holds may be busy, 1 to 100 percent
+	Target float64 `yaml:"target"`
+	Idle   int     `yaml:"idle_cpus"` // CPUs of every node that stay idle for what wakes up; 0 is an eighth of them
 	// MaxWait: while dedicated work, or work of the tiers online and online-strict, waits for a
 	// CPU more than this many percent of the time, batch work loses cores, whatever the
 	// target says. 0 to 100; 0 does not ask.
@@ -45,13 +46,18 @@ type Share struct {
 
 	// Beside CPU sets. None of it is on by default: memory and block devices have owners more
 	// often than CPUs do.
-	Memory    float64  `yaml:"memory"`           // how much of each node's memory may be in use, percent; 0 limits nothing
-	Protect   bool     `yaml:"protect_memory"`   // memory.low of important work is what it holds
-	Burst     bool     `yaml:"burst"`            // important work that its cpu.max holds back may burst
-	IOWeight  int      `yaml:"io_weight"`        // of batch work at block devices, 1 to 10000; 0 leaves it
-	Cache     int      `yaml:"cache"`            // ways of the last-level caches that batch work has, percent, 5 to 95; 0 leaves it all
-	Bandwidth int      `yaml:"memory_bandwidth"` // what cores with batch work may ask of memory, percent, 10 to 90; 0 leaves it all
-	IOMax     []string `yaml:"io_max"`           // what all batch work together may do a second, a device each: "sda read=100MiB write_iops=200", by name or MAJOR:MINOR
+	// how much of each node's memory may be in use, percent; 0 limits nothing
+	Memory   float64 `yaml:"memory"`
+	Protect  bool    `yaml:"protect_memory"` // memory.low of important work is what it holds
+	Burst    bool    `yaml:"burst"`          // important work that its cpu.max holds back may burst
+	IOWeight int     `yaml:"io_weight"`      // of batch work at block devices, 1 to 10000; 0 leaves it
+	// ways of the last-level caches that batch work has, percent, 5 to 95; 0 leaves it all
+	Cache int `yaml:"cache"`
+	// what cores with batch work may ask of memory, percent, 10 to 90; 0 leaves it all
+	Bandwidth int `yaml:"memory_bandwidth"`
+	// what all batch work together may do a second, a device each: "sda read=100MiB write_iops=200", by name or
+	// MAJOR:MINOR
+	IOMax []string `yaml:"io_max"`
 }
 
 // Values of share.sched_ext.
@@ -62,7 +68,8 @@ const (
 
 func newShare() Share {
 	s := share.DefaultSettings()
-	return Share{Enabled: s.On, Target: 100 * s.Target, Idle: s.Idle, MaxWait: 100 * s.MaxWait, Freeze: s.Freeze, EvictAfter: s.EvictAfter, Stop: s.Stop, SchedExt: SchedExtAuto, Probation: time.Minute}
+	return Share{Enabled: s.On, Target: 100 * s.Target, Idle: s.Idle, MaxWait: 100 * s.MaxWait, Freeze: s.Freeze,
+		EvictAfter: s.EvictAfter, Stop: s.Stop, SchedExt: SchedExtAuto, Probation: time.Minute}
 }
 
 func (s *Share) validate() error {
@@ -80,7 +87,8 @@ func (s *Share) validate() error {
 	case s.EvictAfter != 0 && (s.EvictAfter < time.Minute || s.EvictAfter > 24*time.Hour):
 		return fmt.Errorf("share.evict_after: %v; want 0 (nobody is asked) or 1m to 24h", s.EvictAfter)
 	case s.EvictAfter > 0 && s.MaxWait == 0:
-		return errors.New("share.evict_after: it is not known who waits while share.max_wait is 0; set that, or evict_after to 0")
+		return errors.New("share.evict_after: it is not known who waits while share.max_wait is 0; set that, or " +
+			"evict_after to 0")
 	case s.Stop && s.EvictAfter == 0:
 		return errors.New("share.stop: when a unit is stopped is share.evict_after; set that, such as 10m")
 	}
@@ -88,7 +96,9 @@ func (s *Share) validate() error {
 }
 
 func (s *Share) settings() share.Settings {
-	return share.Settings{On: s.Enabled, Target: s.Target / 100, Idle: s.Idle, MaxWait: s.MaxWait / 100, Freeze: s.Freeze, EvictAfter: s.EvictAfter, Stop: s.Stop, Scheduler: s.SchedExt == SchedExtAuto, Probation: s.Probation}
+	return share.Settings{On: s.Enabled, Target: s.Target / 100, Idle: s.Idle, MaxWait: s.MaxWait / 100,
+		Freeze: s.Freeze, EvictAfter: s.EvictAfter, Stop: s.Stop, Scheduler: s.SchedExt == SchedExtAuto,
+		Probation: s.Probation}
 }
 
 // validateBase checks what sharing sets beside CPU sets.
@@ -111,7 +121,8 @@ func (s *Share) validateBase() error {
 func (s *Share) ioMax() (out []share.IOMax, err error) {
 	for _, text := range s.IOMax {
 		bad := func(why string) error {
-			return fmt.Errorf("share.io_max: %q: %s; want a block device and what it may do a second, such as \"sda read=100MiB write=50MiB read_iops=500 write_iops=200\"", text, why)
+			return fmt.Errorf("share.io_max: %q: %s; want a block device and what it may do a second, such as \"sda "+
+				"read=100MiB write=50MiB read_iops=500 write_iops=200\"", text, why)
 		}
 		device, rest, _ := strings.Cut(strings.TrimSpace(text), " ")
 		m := share.IOMax{Device: device}
@@ -150,7 +161,8 @@ func (s *Share) ioMax() (out []share.IOMax, err error) {
 
 // base is what sharing sets beside CPU sets, with devices as they are named.
 func (s *Share) base() share.Base {
-	b := share.Base{Memory: s.Memory / 100, Protect: s.Protect, Burst: s.Burst, IOWeight: s.IOWeight, Cache: share.CacheLimit{Cache: s.Cache, Bandwidth: s.Bandwidth}}
+	b := share.Base{Memory: s.Memory / 100, Protect: s.Protect, Burst: s.Burst, IOWeight: s.IOWeight,
+		Cache: share.CacheLimit{Cache: s.Cache, Bandwidth: s.Bandwidth}}
 	b.IO, _ = s.ioMax()
 	return b
 }

@@ -36,7 +36,8 @@ func (c *Config) Validate() error {
 	case !(c.Policy.MemoryOvercommit >= 1 && c.Policy.MemoryOvercommit <= 10):
 		return fmt.Errorf("policy.memory_overcommit: %v; want 1 to 10", c.Policy.MemoryOvercommit)
 	case c.Policy.MemoryOvercommit > 1 && c.Partition != plan.OnlyShared:
-		return fmt.Errorf("policy.memory_overcommit: %v; want partition: shared with it: the memory of dedicated work has to be there", c.Policy.MemoryOvercommit)
+		return fmt.Errorf("policy.memory_overcommit: %v; want partition: shared with it: the memory of dedicated "+
+			"work has to be there", c.Policy.MemoryOvercommit)
 	case !(c.Manage.MinCPU >= 0 && c.Manage.MinCPU <= 1e6):
 		return fmt.Errorf("manage.min_cpu: %v; want a number of CPUs, 0 or more", c.Manage.MinCPU)
 	case c.Manage.MinAge < 0 || c.Manage.MinAge > time.Hour:
@@ -54,7 +55,8 @@ func (c *Config) Validate() error {
 	case m.Workloads < 0 || m.Workloads > 100_000:
 		return fmt.Errorf("metrics.workloads: %d; want 0 to 100000", m.Workloads)
 	case m.Textfile != "" && (!filepath.IsAbs(m.Textfile) || filepath.Ext(m.Textfile) != ".prom"):
-		return fmt.Errorf("metrics.textfile: %q; want a whole path that ends in .prom, which node_exporter reads", m.Textfile)
+		return fmt.Errorf("metrics.textfile: %q; want a whole path that ends in .prom, which node_exporter reads",
+			m.Textfile)
 	}
 	if c.Border != "" {
 		return errors.New("border: is called partition now; the values are the same")
@@ -95,9 +97,11 @@ func (c *Config) Validate() error {
 		if err := c.Workloads[i].validate(); err != nil {
 			return fmt.Errorf("workloads[%d].%w", i, err)
 		}
-		asks := slices.ContainsFunc(c.Workloads[i].SLO, func(g workload.Goal) bool { return g.From == workload.FromQuery })
+		asks := slices.ContainsFunc(c.Workloads[i].SLO,
+			func(g workload.Goal) bool { return g.From == workload.FromQuery })
 		if asks && c.Share.Prometheus == "" {
-			return fmt.Errorf("workloads[%d].slo: of.query: no server to ask; set share.prometheus, such as http://localhost:9090", i)
+			return fmt.Errorf("workloads[%d].slo: of.query: no server to ask; set share.prometheus, such as "+
+				"http://localhost:9090", i)
 		}
 	}
 	return c.Share.validatePrometheus()
@@ -173,9 +177,13 @@ func (c *Config) Suits(h *topology.Host) (odd []string, err error) {
 	switch {
 	case small.Empty():
 	case c.Share.Enabled && c.Share.Idle >= largest:
-		return nil, fmt.Errorf("share.idle_cpus: %d; the largest node of this host has %s, and batch work needs some of them; %s", c.Share.Idle, words.Count(largest, "CPU"), want(largest))
+		return nil,
+			fmt.Errorf("share.idle_cpus: %d; the largest node of this host has %s, and batch work needs some of "+
+				"them; %s", c.Share.Idle, words.Count(largest, "CPU"), want(largest))
 	default:
-		odd = append(odd, fmt.Sprintf("share.idle_cpus: %d; there are no more CPUs on %s, and batch work has next to none there; %s", c.Share.Idle, words.Nodes(small), want(least)))
+		odd = append(odd,
+			fmt.Sprintf("share.idle_cpus: %d; there are no more CPUs on %s, and batch work has next to none there; %s",
+				c.Share.Idle, words.Nodes(small), want(least)))
 	}
 	for i := range c.Workloads {
 		for _, near := range c.Workloads[i].Near {
@@ -201,7 +209,8 @@ func (c *Config) Suits(h *topology.Host) (odd []string, err error) {
 	}
 	switch memory := words.Bytes(int64(c.Reserve.Memory)); {
 	case with > 0 && full.Len() == with:
-		return nil, fmt.Errorf("reserve.memory: %s on every node; leaves no memory for work, the largest node has %s", memory, words.Size(most))
+		return nil, fmt.Errorf("reserve.memory: %s on every node; leaves no memory for work, the largest node has %s",
+			memory, words.Size(most))
 	case !full.Empty():
 		odd = append(odd, fmt.Sprintf("reserve.memory: %s leaves no memory on nodes %v", memory, full))
 	}

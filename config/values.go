@@ -102,7 +102,8 @@ func Written(v any) string {
 			if device == workload.AnyGPU {
 				device, gpu = "", "auto"
 			}
-			for key, value := range map[string]string{"device": device, "gpu": gpu, "process": n.Process, "service": n.Service, "policy": n.Policy()} {
+			for key, value := range map[string]string{"device": device, "gpu": gpu, "process": n.Process,
+				"service": n.Service, "policy": n.Policy()} {
 				if value != "" {
 					all[i][key] = value
 				}

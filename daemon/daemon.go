@@ -146,8 +146,11 @@ func New(o Options) (*Daemon, error) {
 	}
 	beside := newLogBeside(o.Log.Handler())
 	o.Log = slog.New(beside)
-	d := &Daemon{o: o, owners: owners(o.Drivers), log: beside, calls: make(chan struct{}, mostCalls), undos: make(chan struct{}, mostCalls), asking: make(chan struct{}, 1),
-		inputs: make(chan arrival, 1024), stuck: map[callKey]int{}, surveying: map[control.SurveyKind]bool{}, refreshing: make([]chan error, len(o.Sources)), claimed: make([]control.Claimed, len(o.Sources)), requests: make(chan asked, 64), ended: make(chan struct{}),
+	d := &Daemon{o: o, owners: owners(o.Drivers), log: beside, calls: make(chan struct{}, mostCalls),
+		undos: make(chan struct{}, mostCalls), asking: make(chan struct{}, 1),
+		inputs: make(chan arrival, 1024), stuck: map[callKey]int{}, surveying: map[control.SurveyKind]bool{},
+		refreshing: make([]chan error, len(o.Sources)), claimed: make([]control.Claimed, len(o.Sources)),
+		requests: make(chan asked, 64), ended: make(chan struct{}),
 		answers: map[uint64]asked{}, cancels: map[uint64]context.CancelFunc{}, cancelled: map[uint64]bool{}}
 	d.noted = make(chan string, 1)
 	d.readings = make([]atomic.Pointer[workload.MetricReading], len(o.Metrics))
@@ -321,7 +324,8 @@ func (d *Daemon) end() error {
 		select {
 		case r := <-answer:
 			if r.Undo != nil && len(r.Undo.Failed) > 0 {
-				err = fmt.Errorf("%d settings could not be restored; see `homenode history`, then run `homenode undo --all`", len(r.Undo.Failed))
+				err = fmt.Errorf("%d settings could not be restored; see `homenode history`, then run `homenode "+
+					"undo --all`", len(r.Undo.Failed))
 			}
 		default:
 			err = errors.New("not everything could be restored within a minute; run `homenode undo --all`")
@@ -491,7 +495,8 @@ func (d *Daemon) next(in control.Input) {
 			odd = append(slices.Clip(odd), d.note)
 		}
 		for _, text := range odd {
-			in.Scan.Snapshot.Problems = append(slices.Clip(in.Scan.Snapshot.Problems), workload.Problem{Subject: "configuration", Text: text})
+			in.Scan.Snapshot.Problems = append(slices.Clip(in.Scan.Snapshot.Problems),
+				workload.Problem{Subject: "configuration", Text: text})
 		}
 	}
 	out, ok := d.decide(in)
@@ -506,7 +511,8 @@ func (d *Daemon) next(in control.Input) {
 		switch {
 		case e.Error:
 			level = slog.LevelWarn
-		case e.Kind == plan.EventWorkload, e.Kind == plan.EventPlan && !d.o.Settings.Enforce: // nothing is changed by it
+		case e.Kind == plan.EventWorkload, e.Kind == plan.EventPlan &&
+			!d.o.Settings.Enforce: // nothing is changed by it
 			level = slog.LevelDebug
 		}
 		about := []any{"kind", e.Kind}
@@ -556,22 +562,6 @@ func (d *Daemon) decide(in control.Input) (out control.Output, ok bool) {
 		r.Record(control.Recorded{Before: before, Input: in, Output: out})
 	})
 	return out, true
-}
-
-// record has the recorder do something. After a panic of it nothing more is recorded: what
-// follows a gap cannot be replayed.
-func (d *Daemon) record(do func(Recorder)) {
-	if d.o.Recorder == nil {
-		return
-	}
-	var bug error
-	defer func() {
-		if bug != nil {
-			d.o.Recorder = nil
-		}
-	}()
-	defer d.caught("the flight recorder", &bug)
-	do(d.o.Recorder)
 }
 
 // refuse answers all who wait: nothing is decided any more.

@@ -19,7 +19,8 @@ import (
 func (v *View) devices() []api.Device {
 	out := []api.Device{}
 	for _, r := range v.Devices.Plan.Reports {
-		x := api.Device{Name: r.Device, Kind: string(r.Kind), Node: r.Node, Interrupts: r.Interrupts, AtHome: r.AtHome, Fixed: r.Fixed,
+		x := api.Device{Name: r.Device, Kind: string(r.Kind), Node: r.Node, Interrupts: r.Interrupts, AtHome: r.AtHome,
+			Fixed:  r.Fixed,
 			Queues: r.Queues, MostQueues: r.MostQueues, Steps: r.Steps, Why: fmt.Sprint(r.Why)}
 		id := (&irq.Device{Name: r.Device}).ID()
 		switch {

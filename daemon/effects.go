@@ -42,7 +42,8 @@ func patience(e *control.Effect) time.Duration {
 		return 0
 	case e.Kind == control.EffectApply && e.Step.Kind == plan.SetMems:
 		return 10 * time.Minute
-	case e.Kind == control.EffectApply && e.Step.Kind == plan.SetScheduler: // the kernel verifies it: a second, on an emulated machine half a minute
+	case e.Kind == control.EffectApply &&
+		e.Step.Kind == plan.SetScheduler: // the kernel verifies it: a second, on an emulated machine half a minute
 		return 2 * time.Minute
 	case e.Kind == control.EffectApply:
 		return 30 * time.Second
@@ -165,7 +166,8 @@ func keyOfCall(e *control.Effect) callKey {
 
 var errStuck = errors.New("an earlier call has not come back")
 
-var errMayChange = fmt.Errorf("%w: a change of it may still take; when that comes back it is restored again", plan.ErrNoAnswer)
+var errMayChange = fmt.Errorf("%w: a change of it may still take; when that comes back it is restored again",
+	plan.ErrNoAnswer)
 
 // bounded is perform, given up when it does not come back.
 func (d *Daemon) bounded(ctx context.Context, c *call) arrival {
@@ -235,7 +237,8 @@ type pulse struct {
 
 // await waits for a call to come back, until ctx ends or a page move is silent for too
 // long.
-func (d *Daemon) await(ctx context.Context, done <-chan control.Input, limit time.Duration, p *pulse) (control.Input, bool) {
+func (d *Daemon) await(ctx context.Context, done <-chan control.Input, limit time.Duration,
+	p *pulse) (control.Input, bool) {
 	var look <-chan time.Time
 	if limit == 0 {
 		t := time.NewTicker(moveRests)
@@ -316,7 +319,8 @@ func (d *Daemon) perform(ctx context.Context, c *call) (in control.Input) {
 		ctx = plan.WithFrozen(ctx, func(long time.Duration) { r.Frozen += long })
 		r.Each = d.restore(ctx, e.Entries, e.Journal)
 		for i := range e.Entries {
-			if f := r.Each[i]; (f == nil || f.Code == control.Unchanged) && slices.Contains(c.changing, e.Entries[i].Workload) {
+			if f := r.Each[i]; (f == nil || f.Code == control.Unchanged) &&
+				slices.Contains(c.changing, e.Entries[i].Workload) {
 				r.Each[i] = failure(errMayChange)
 			}
 		}
@@ -398,7 +402,8 @@ func (d *Daemon) asWritten(ctx context.Context, changes []plan.Change) {
 	}
 }
 
-func (d *Daemon) inherited(ctx context.Context, journal []plan.Entry, among []workload.Process) ([]plan.Inherited, error) {
+func (d *Daemon) inherited(ctx context.Context, journal []plan.Entry,
+	among []workload.Process) ([]plan.Inherited, error) {
 	driver, ok := d.owner(plan.Affinity).(Inheriting)
 	if !ok || len(journal) == 0 {
 		return nil, nil
@@ -494,7 +499,8 @@ func (d *Daemon) restore(ctx context.Context, entries, journal []plan.Entry) []*
 		switch {
 		case ctx.Err() != nil:
 			out[i] = failure(ctx.Err())
-		case inherits(driver) && (err == nil || isGone(err)): // others may have the value of one that is gone or was set anew
+		case inherits(driver) &&
+			(err == nil || isGone(err)): // others may have the value of one that is gone or was set anew
 			theirs[i], same[i] = err == nil && !entries[i].Ours(now), err == nil && now.Value == entries[i].Old
 			if byDriver[driver] == nil {
 				drivers = append(drivers, driver)

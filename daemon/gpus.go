@@ -52,7 +52,8 @@ func (v *View) worker(o *workload.Observation, w *inside.Worker, sets []topology
 	kept := 0
 	node := v.Snapshot.Host.Node(w.Node)
 	for _, t := range o.PerThread {
-		if t.Process == w.Process.PID && node != nil && t.CPUs.SubsetOf(node.CPUs) && slices.ContainsFunc(sets, t.CPUs.Equal) {
+		if t.Process == w.Process.PID && node != nil && t.CPUs.SubsetOf(node.CPUs) &&
+			slices.ContainsFunc(sets, t.CPUs.Equal) {
 			kept++
 		}
 	}

@@ -60,7 +60,8 @@ func newestEvent(s Store) (uint64, error) {
 
 // readAdmissions reads what was saved of `homenode run`, also as versions saved it that
 // kept no more than what was asked for: its home is in the ledger.
-func readAdmissions(saved map[workload.ID]json.RawMessage, ledger []plan.Placement) (map[workload.ID]control.Admission, error) {
+func readAdmissions(saved map[workload.ID]json.RawMessage,
+	ledger []plan.Placement) (map[workload.ID]control.Admission, error) {
 	out := make(map[workload.ID]control.Admission, len(saved))
 	for id, text := range saved {
 		var a control.Admission

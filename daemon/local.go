@@ -36,7 +36,8 @@ type Local struct {
 }
 
 // keys is what a look without a daemon takes over from the store.
-var keys = []string{keyBoot, plan.KeyVersion, control.KeyAdmissions, control.KeyHolds, control.KeyChosen, control.KeyPast, control.KeyPartition, control.KeySharing, control.KeyScheduler}
+var keys = []string{keyBoot, plan.KeyVersion, control.KeyAdmissions, control.KeyHolds, control.KeyChosen,
+	control.KeyPast, control.KeyPartition, control.KeySharing, control.KeyScheduler}
 
 // look is a daemon that looked once, on a copy of the store.
 func (l *Local) look(ctx context.Context) (*Daemon, error) {
@@ -169,7 +170,8 @@ func (l *Local) Place(ctx context.Context, want api.Want) (api.Home, error) {
 		return l.placeBeside(asked)
 	}
 	if x != nil { // nothing is searched
-		return api.Home{Schema: "homenode-home/3", Nodes: x.Nodes, CPUs: x.CPUs, Why: words.Because(words.ExactNamed).String()}, nil
+		return api.Home{Schema: "homenode-home/3", Nodes: x.Nodes, CPUs: x.CPUs,
+			Why: words.Because(words.ExactNamed).String()}, nil
 	}
 	asked.Process, asked.Hold = workload.Process{}, 0
 	d, err := l.look(ctx)
@@ -203,7 +205,8 @@ func (l *Local) placeBeside(asked *control.PlaceRequest) (home api.Home, err err
 	}
 	if starts {
 		p := r.Place.Placement
-		bad := l.Runs.Keep(control.Admission{Spec: asked.Spec, Process: asked.Process, Placement: p, Exact: asked.Exact != nil}, false)
+		bad := l.Runs.Keep(control.Admission{Spec: asked.Spec, Process: asked.Process, Placement: p,
+			Exact: asked.Exact != nil}, false)
 		unkept = cmp.Or(unkept, bad)
 	}
 	home = wireHome(r.Place)
@@ -218,7 +221,9 @@ func (l *Local) Move(ctx context.Context, order api.MoveOrder) (api.MoveAnswer, 
 		return l.moveProcess(ctx, pid, order)
 	}
 	if !order.DryRun || order.Cancel {
-		return api.MoveAnswer{}, &api.Error{Code: api.Forbidden, Text: "no daemon is running: name a process by its PID; all else is moved by a daemon in enforce mode"}
+		return api.MoveAnswer{},
+			&api.Error{Code: api.Forbidden,
+				Text: "no daemon is running: name a process by its PID; all else is moved by a daemon in enforce mode"}
 	}
 	d, err := l.look(ctx)
 	if err != nil {
@@ -230,7 +235,8 @@ func (l *Local) Move(ctx context.Context, order api.MoveOrder) (api.MoveAnswer, 
 
 // Partition implements api.Backend.
 func (l *Local) Partition(context.Context, api.Partition) (api.Partition, error) {
-	return api.Partition{}, &api.Error{Code: api.Failed, Text: "no daemon is running. Write partition: into the configuration of the next one"}
+	return api.Partition{}, &api.Error{Code: api.Failed,
+		Text: "no daemon is running. Write partition: into the configuration of the next one"}
 }
 
 // Undo implements api.Backend.
@@ -252,7 +258,8 @@ func (l *Local) Undo(ctx context.Context, which api.Which) (api.UndoResult, erro
 		if id != "" && !slices.ContainsFunc(d.View().Journal, func(e plan.Entry) bool { return e.Workload == id }) {
 			return &api.Error{Code: api.NotFound, Text: fmt.Sprintf("nothing of %q was changed", id)}
 		}
-		r, err := d.once(l.asked(ctx), control.Request{Undo: &control.Which{ID: id, All: which.All, DryRun: which.DryRun}})
+		r, err := d.once(l.asked(ctx),
+			control.Request{Undo: &control.Which{ID: id, All: which.All, DryRun: which.DryRun}})
 		undone := r.Undo
 		if err == nil && which.DryRun {
 			undone = d.checkUndone(ctx, undone)
@@ -278,7 +285,8 @@ func (l *Local) Resume(ctx context.Context, which api.Which) (out api.Resumed, e
 		if h := d.View().Holds; id != "" && !h.Has(id) { // what runs is not known here
 			return &api.Error{Code: api.NotFound, Text: words.Because(words.NotHeld, string(id)).String()}
 		}
-		r, err := d.once(l.asked(ctx), control.Request{Resume: &control.Which{ID: id, All: which.All, DryRun: which.DryRun}})
+		r, err := d.once(l.asked(ctx),
+			control.Request{Resume: &control.Which{ID: id, All: which.All, DryRun: which.DryRun}})
 		out = wireResumed(r.Resumed)
 		return err
 	})
@@ -340,7 +348,8 @@ func (l *Local) asked(ctx context.Context) context.Context {
 
 // with lets a daemon that does not loop work on the store. What an undo that was interrupted
 // has left is restored first, unless it is to be undone now.
-func (l *Local) with(ctx context.Context, open func() (Store, error), undoes control.Which, do func(*Daemon) error) error {
+func (l *Local) with(ctx context.Context, open func() (Store, error), undoes control.Which,
+	do func(*Daemon) error) error {
 	s, err := open()
 	if err != nil {
 		return err
@@ -380,6 +389,7 @@ func (l *Local) Placed() ([]workload.Placement, error) {
 	}
 	saved, err := load(s)
 	return slices.DeleteFunc(saved.Placements, func(p workload.Placement) bool {
-		return p.Start == 0 && !slices.ContainsFunc(saved.Journal, func(e plan.Entry) bool { return e.Workload == p.Workload })
+		return p.Start == 0 &&
+			!slices.ContainsFunc(saved.Journal, func(e plan.Entry) bool { return e.Workload == p.Workload })
 	}), err
 }

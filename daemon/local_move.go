@@ -20,7 +20,8 @@ func (l *Local) moveProcess(ctx context.Context, pid int, order api.MoveOrder) (
 	if err != nil {
 		return api.MoveAnswer{}, &api.Error{Code: api.NotFound, Text: err.Error()}
 	}
-	a := api.MoveAnswer{Schema: "homenode-move/3", Workload: o.ID, Outcome: plan.Placed, From: h.NodesOf(o.CPUs), FromCPUs: o.CPUs, To: order.To, Steps: []plan.Step{}}
+	a := api.MoveAnswer{Schema: "homenode-move/3", Workload: o.ID, Outcome: plan.Placed, From: h.NodesOf(o.CPUs),
+		FromCPUs: o.CPUs, To: order.To, Steps: []plan.Step{}}
 	for i := range h.Nodes {
 		n := &h.Nodes[i]
 		if order.To.Has(n.ID) {
@@ -29,13 +30,16 @@ func (l *Local) moveProcess(ctx context.Context, pid int, order api.MoveOrder) (
 	}
 	nodes := h.AllNodes()
 	if bad := order.To.Minus(nodes); order.To.Empty() || !bad.Empty() {
-		return api.MoveAnswer{}, &api.Error{Code: api.BadRequest, Text: fmt.Sprintf("--to %s: this machine has %s only", order.To, words.Nodes(nodes))}
+		return api.MoveAnswer{},
+			&api.Error{Code: api.BadRequest, Text: fmt.Sprintf("--to %s: this machine has %s only", order.To,
+				words.Nodes(nodes))}
 	}
 	a.Decision = plan.Decision{Workload: o.ID, Outcome: plan.Placed, Home: order.To}
 	target := plan.Target{Kind: workload.InProcess, Processes: o.Processes}
 	why := words.Because(words.MovedByHand)
 	if !a.CPUs.Empty() { // else the nodes have memory only, and it stays where it runs
-		a.Steps = append(a.Steps, plan.Step{Kind: plan.SetCPUs, Workload: o.ID, Target: target, From: o.CPUs.String(), To: a.CPUs.String(), Reason: why})
+		a.Steps = append(a.Steps, plan.Step{Kind: plan.SetCPUs, Workload: o.ID, Target: target, From: o.CPUs.String(),
+			To: a.CPUs.String(), Reason: why})
 	} else {
 		a.CPUs = o.CPUs
 	}
@@ -48,7 +52,8 @@ func (l *Local) moveProcess(ctx context.Context, pid int, order api.MoveOrder) (
 	if pace := l.Settings.Arrange.MoveBandwidth; pace > 0 {
 		cost.Seconds = float64(off) / float64(pace)
 	}
-	a.Steps = append(a.Steps, plan.Step{Kind: plan.MovePages, Workload: o.ID, Target: target, To: order.To.String(), Bytes: off, Reason: why, Cost: cost})
+	a.Steps = append(a.Steps, plan.Step{Kind: plan.MovePages, Workload: o.ID, Target: target, To: order.To.String(),
+		Bytes: off, Reason: why, Cost: cost})
 	if order.DryRun {
 		return a, nil
 	}
@@ -56,7 +61,8 @@ func (l *Local) moveProcess(ctx context.Context, pid int, order api.MoveOrder) (
 		if err := d.undivide(ctx, pid); err != nil {
 			return err
 		}
-		r, err := d.once(l.asked(ctx), control.Request{Change: &control.Change{Steps: a.Steps, Together: true, Release: true}})
+		r, err := d.once(l.asked(ctx),
+			control.Request{Change: &control.Change{Steps: a.Steps, Together: true, Release: true}})
 		if err != nil {
 			return err
 		}
@@ -79,7 +85,8 @@ func (d *Daemon) undivide(ctx context.Context, pid int) error {
 	done := map[workload.ID]bool{}
 	for _, e := range d.View().Journal {
 		p, err := plan.ParseProcessPath(e.Path)
-		if e.Kind != plan.ThreadCPUs || err != nil || done[e.Workload] || (p.PID != pid && !slices.Contains(d.lineage(strconv.Itoa(p.PID)).PIDs, pid)) {
+		if e.Kind != plan.ThreadCPUs || err != nil || done[e.Workload] ||
+			(p.PID != pid && !slices.Contains(d.lineage(strconv.Itoa(p.PID)).PIDs, pid)) {
 			continue
 		}
 		done[e.Workload] = true
@@ -88,7 +95,9 @@ func (d *Daemon) undivide(ctx context.Context, pid int) error {
 			return err
 		}
 		if len(r.Undo.Failed) > 0 {
-			return &api.Error{Code: api.Failed, Text: fmt.Sprintf("the daemon has divided its threads among nodes, and that could not be restored: %s", r.Undo.Failed[0].Error)}
+			return &api.Error{Code: api.Failed,
+				Text: fmt.Sprintf("the daemon has divided its threads among nodes, and that could not be restored: %s",
+					r.Undo.Failed[0].Error)}
 		}
 	}
 	return nil

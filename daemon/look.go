@@ -27,7 +27,8 @@ func (d *Daemon) scan() {
 	d.catchUp()
 	d.o.Go(func() {
 		scan, err := d.look(number, began)
-		d.arrive(arrival{Input: control.Input{Scan: scan}, unanswered: errors.Is(err, plan.ErrNoAnswer) || errors.Is(err, context.DeadlineExceeded)})
+		d.arrive(arrival{Input: control.Input{Scan: scan}, unanswered: errors.Is(err, plan.ErrNoAnswer) ||
+			errors.Is(err, context.DeadlineExceeded)})
 	})
 }
 
@@ -75,7 +76,8 @@ func (d *Daemon) observe(with control.Attention) (seen workload.Snapshot, err er
 func (d *Daemon) claim(s Source, c *control.Claimed, h *topology.Host) (err error) {
 	defer d.caught(s.Name()+" telling its workloads", &err)
 	if c.Source == "" {
-		*c = control.Claimed{Source: s.Name(), Claims: []workload.Claim{{Cgroups: []string{"*"}, Alone: words.Because(words.SourceFailed, s.Name())}}}
+		*c = control.Claimed{Source: s.Name(),
+			Claims: []workload.Claim{{Cgroups: []string{"*"}, Alone: words.Because(words.SourceFailed, s.Name())}}}
 	}
 	claims, problems := s.Claims(h)
 	c.Claims, c.Problems = claims, problems

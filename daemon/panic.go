@@ -8,6 +8,22 @@ import (
 	"github.com/homenode/homenode/core/control"
 )
 
+// record has the recorder do something. After a panic of it nothing more is recorded: what
+// follows a gap cannot be replayed.
+func (d *Daemon) record(do func(Recorder)) {
+	if d.o.Recorder == nil {
+		return
+	}
+	var bug error
+	defer func() {
+		if bug != nil {
+			d.o.Recorder = nil
+		}
+	}()
+	defer d.caught("the flight recorder", &bug)
+	do(d.o.Recorder)
+}
+
 // caught is deferred where the daemon calls what others have written: a panic in there is
 // an error of what it was about, and all else goes on. The log has the stack, once for each
 // what.

@@ -82,7 +82,8 @@ func wireError(f *control.Failure) error {
 // Undo holds a workload, or all, and puts settings back. Once that has begun who asks may
 // go away: half an undo helps nobody.
 func (d *Daemon) Undo(ctx context.Context, which api.Which) (api.UndoResult, error) {
-	r, err := d.request(ctx, control.Request{Undo: &control.Which{ID: which.ID, All: which.All, DryRun: which.DryRun}, Lineage: d.lineage(string(which.ID))})
+	r, err := d.request(ctx, control.Request{Undo: &control.Which{ID: which.ID, All: which.All, DryRun: which.DryRun},
+		Lineage: d.lineage(string(which.ID))})
 	undone := r.Undo
 	if err == nil && which.DryRun {
 		undone = d.checkUndone(ctx, undone)
@@ -133,7 +134,8 @@ func (d *Daemon) checkUndone(ctx context.Context, u *control.Undone) *control.Un
 }
 
 func wireUndone(u *control.Undone) api.UndoResult {
-	out := api.UndoResult{Schema: "homenode-undo/2", Restored: []plan.Entry{}, Unchanged: []plan.Entry{}, Gone: []plan.Entry{}, Theirs: []plan.Entry{},
+	out := api.UndoResult{Schema: "homenode-undo/2", Restored: []plan.Entry{}, Unchanged: []plan.Entry{},
+		Gone: []plan.Entry{}, Theirs: []plan.Entry{},
 		Deferred: []api.UndoFailure{}, Failed: []api.UndoFailure{}}
 	if u == nil {
 		return out
@@ -155,7 +157,8 @@ func wireUndone(u *control.Undone) api.UndoResult {
 
 // Resume takes a hold back.
 func (d *Daemon) Resume(ctx context.Context, which api.Which) (api.Resumed, error) {
-	r, err := d.request(ctx, control.Request{Resume: &control.Which{ID: which.ID, All: which.All, DryRun: which.DryRun}, Lineage: d.lineage(string(which.ID))})
+	r, err := d.request(ctx, control.Request{Resume: &control.Which{ID: which.ID, All: which.All, DryRun: which.DryRun},
+		Lineage: d.lineage(string(which.ID))})
 	return wireResumed(r.Resumed), err
 }
 
@@ -192,8 +195,10 @@ func (d *Daemon) Admit(ctx context.Context, asked control.PlaceRequest) (workloa
 }
 
 func placeRequest(w *api.Want) (*control.PlaceRequest, error) {
-	spec := workload.Spec{ID: w.ID, Name: w.Name, Class: w.Class, Tier: w.Tier, Importance: workload.DefaultImportance, CPUs: w.CPUs,
-		Memory: topology.KiB(w.MemoryKiB), HugePage: topology.KiB(w.HugePageKiB), SMT: w.SMT, Nodes: w.Nodes, Given: true}
+	spec := workload.Spec{ID: w.ID, Name: w.Name, Class: w.Class, Tier: w.Tier, Importance: workload.DefaultImportance,
+		CPUs:   w.CPUs,
+		Memory: topology.KiB(w.MemoryKiB), HugePage: topology.KiB(w.HugePageKiB), SMT: w.SMT, Nodes: w.Nodes,
+		Given: true}
 	for _, text := range w.Near {
 		near, err := workload.ParseNear(text)
 		if err != nil {
@@ -221,8 +226,10 @@ func placeRequest(w *api.Want) (*control.PlaceRequest, error) {
 
 // Booked returns what a daemon has booked for a process by its answer.
 func Booked(want api.Want, home api.Home) control.Admission {
-	p := workload.Placement{Workload: control.ProcessID(want.Process.PID), Class: want.Class, Importance: workload.DefaultImportance, VCPUs: want.CPUs,
-		Home: home.Nodes, Caches: home.Caches, CPUs: home.CPUs, Pins: home.Pins, Asked: topology.KiB(want.MemoryKiB), Bound: home.Bound, Start: want.Process.Start}
+	p := workload.Placement{Workload: control.ProcessID(want.Process.PID), Class: want.Class,
+		Importance: workload.DefaultImportance, VCPUs: want.CPUs,
+		Home: home.Nodes, Caches: home.Caches, CPUs: home.CPUs, Pins: home.Pins, Asked: topology.KiB(want.MemoryKiB),
+		Bound: home.Bound, Start: want.Process.Start}
 	for _, m := range home.Memory {
 		p.Memory = append(p.Memory, workload.NodeMemory{Node: m.Node, KiB: topology.KiB(m.KiB)})
 	}
@@ -235,7 +242,8 @@ func wireHome(p *control.Placed) api.Home {
 		return api.Home{}
 	}
 	at := &p.Placement
-	home := api.Home{Schema: "homenode-home/3", Nodes: at.Home, Caches: at.Caches, CPUs: at.CPUs, Bound: at.Bound, Ledger: p.Ledger, Decision: p.Decision, Pins: at.Pins}
+	home := api.Home{Schema: "homenode-home/3", Nodes: at.Home, Caches: at.Caches, CPUs: at.CPUs, Bound: at.Bound,
+		Ledger: p.Ledger, Decision: p.Decision, Pins: at.Pins}
 	for _, m := range at.Memory {
 		home.Memory = append(home.Memory, api.NodeKiB{Node: m.Node, KiB: int64(m.KiB)})
 	}
@@ -260,7 +268,8 @@ func wirePartition(p *control.PartitionNow) api.Partition {
 
 // Move gives a workload the home that a person names, or cancels its page move.
 func (d *Daemon) Move(ctx context.Context, order api.MoveOrder) (api.MoveAnswer, error) {
-	move := &control.MoveRequest{ID: order.ID, To: order.To, DryRun: order.DryRun, Cancel: order.Cancel, Admitted: d.admitted()}
+	move := &control.MoveRequest{ID: order.ID, To: order.To, DryRun: order.DryRun, Cancel: order.Cancel,
+		Admitted: d.admitted()}
 	r, err := d.request(ctx, control.Request{Move: move, Lineage: d.lineage(string(order.ID))})
 	return wireMoved(r.Move), err
 }
@@ -269,8 +278,9 @@ func wireMoved(m *control.Moved) api.MoveAnswer {
 	if m == nil {
 		return api.MoveAnswer{}
 	}
-	return api.MoveAnswer{Schema: "homenode-move/3", Workload: m.Workload, Outcome: m.Outcome, From: m.From, FromCPUs: m.FromCPUs,
-		To: m.To, CPUs: m.CPUs, Decision: m.Decision, Steps: append([]plan.Step{}, m.Steps...), Move: m.Move}
+	return api.MoveAnswer{Schema: "homenode-move/3", Workload: m.Workload, Outcome: m.Outcome, From: m.From,
+		FromCPUs: m.FromCPUs,
+		To:       m.To, CPUs: m.CPUs, Decision: m.Decision, Steps: append([]plan.Step{}, m.Steps...), Move: m.Move}
 }
 
 // Change carries out steps about one workload. Who asks may go away: what was begun is
@@ -292,8 +302,11 @@ func changeRequest(c *api.Change) control.Request {
 func mayChange(steps []plan.Step) error {
 	for i := range steps {
 		s := &steps[i]
-		if s.Kind == plan.MovePages || s.Kind == plan.StopUnit || s.Kind == plan.ReclaimMemory || (s.Target.Kind == workload.InProcess && s.Workload != hostprep.ID) || (s.Target.Cgroup != "" && s.Target.Cgroup != path.Clean("/"+s.Target.Cgroup)) {
-			return &api.Error{Code: api.BadRequest, Text: fmt.Sprintf("%s of %q: no step that is carried out on request", s.Kind, s.Target.Name())}
+		if s.Kind == plan.MovePages || s.Kind == plan.StopUnit || s.Kind == plan.ReclaimMemory ||
+			(s.Target.Kind == workload.InProcess && s.Workload != hostprep.ID) ||
+			(s.Target.Cgroup != "" && s.Target.Cgroup != path.Clean("/"+s.Target.Cgroup)) {
+			return &api.Error{Code: api.BadRequest,
+				Text: fmt.Sprintf("%s of %q: no step that is carried out on request", s.Kind, s.Target.Name())}
 		}
 	}
 	return nil

@@ -27,7 +27,9 @@ func (d *Daemon) UpgradeScheduler(ctx context.Context, order api.UpgradeOrder) (
 	var want control.UpgradeOrder
 	if order.Object != "" {
 		if d.o.Scheduler == nil {
-			return api.Upgraded{}, &api.Error{Code: api.Forbidden, Text: words.Because(words.SchedulerNotRunning, words.Because(words.SchedulerNoKernel)).String()}
+			return api.Upgraded{},
+				&api.Error{Code: api.Forbidden,
+					Text: words.Because(words.SchedulerNotRunning, words.Because(words.SchedulerNoKernel)).String()}
 		}
 		var err error
 		if want.Version, err = d.keepScheduler(ctx, &order); err != nil {
@@ -38,7 +40,8 @@ func (d *Daemon) UpgradeScheduler(ctx context.Context, order api.UpgradeOrder) (
 	if r.Upgrade == nil {
 		return api.Upgraded{}, err
 	}
-	out := api.Upgraded{Schema: "homenode-share-upgrade/1", From: r.Upgrade.From, To: r.Upgrade.To, DryRun: order.DryRun, Why: r.Upgrade.Why}
+	out := api.Upgraded{Schema: "homenode-share-upgrade/1", From: r.Upgrade.From, To: r.Upgrade.To,
+		DryRun: order.DryRun, Why: r.Upgrade.Why}
 	if !order.DryRun && out.From != out.To {
 		out.Trial = wireTrial(d.View().Scheduler.Trial)
 	}
@@ -55,7 +58,9 @@ func wireTrial(t *share.Trial) *api.ShareTrial {
 	if t == nil {
 		return nil
 	}
-	out := &api.ShareTrial{From: t.From, To: t.To, Began: t.Began, Until: t.Until, GapMS: float64(t.Gap.Microseconds()) / 1000, Before: t.Before, Worst: t.Worst, Held: t.Held, Why: t.Why.String()}
+	out := &api.ShareTrial{From: t.From, To: t.To, Began: t.Began, Until: t.Until,
+		GapMS: float64(t.Gap.Microseconds()) / 1000, Before: t.Before, Worst: t.Worst, Held: t.Held,
+		Why: t.Why.String()}
 	if !t.Ended.IsZero() {
 		out.Ended = &t.Ended
 	}
@@ -65,8 +70,10 @@ func wireTrial(t *share.Trial) *api.ShareTrial {
 // scheduler is the wire form of how the kernel's scheduler is.
 func (v *View) scheduler() *api.ShareScheduler {
 	k := &v.Scheduler
-	out := &api.ShareScheduler{Enabled: k.Seen.Loaded != "", Why: k.Why.String(), Version: k.Seen.Loaded, Newest: k.Seen.Newest, Generation: k.Seen.Generation, Other: k.Seen.Other,
-		Loads: len(k.Loads), MostLoads: share.MostLoads, End: k.End, Counters: k.Seen.Counters, Trial: wireTrial(k.Trial), Upgrade: wireTrial(k.Upgrade)}
+	out := &api.ShareScheduler{Enabled: k.Seen.Loaded != "", Why: k.Why.String(), Version: k.Seen.Loaded,
+		Newest: k.Seen.Newest, Generation: k.Seen.Generation, Other: k.Seen.Other,
+		Loads: len(k.Loads), MostLoads: share.MostLoads, End: k.End, Counters: k.Seen.Counters,
+		Trial: wireTrial(k.Trial), Upgrade: wireTrial(k.Upgrade)}
 	if out.Counters == nil {
 		out.Counters = []share.Counter{}
 	}
@@ -94,8 +101,10 @@ func (v *View) scheduler() *api.ShareScheduler {
 
 // sharing is the wire form of what batch work may have.
 func (v *View) sharing() api.Sharing {
-	out := api.Sharing{Schema: "homenode-share/1", On: v.Sharing.On, Mode: v.Settings.Mode(), Target: v.Settings.Share.Target, Rest: v.Sharing.Rest.String(), Lacks: v.Sharing.Lacks.String(),
-		Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{}, Important: []api.ShareHarm{}, Signals: append([]workload.SourceStatus{}, v.Snapshot.Signals...)}
+	out := api.Sharing{Schema: "homenode-share/1", On: v.Sharing.On, Mode: v.Settings.Mode(),
+		Target: v.Settings.Share.Target, Rest: v.Sharing.Rest.String(), Lacks: v.Sharing.Lacks.String(),
+		Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{},
+		Important: []api.ShareHarm{}, Signals: append([]workload.SourceStatus{}, v.Snapshot.Signals...)}
 	v.goals(&out)
 	for i := range v.Sharing.Nodes {
 		b := &v.Sharing.Nodes[i]
@@ -103,12 +112,14 @@ func (v *View) sharing() api.Sharing {
 		if s := v.Sharing.Steering.Of(b.Node); s != nil {
 			use = &s.Use
 		}
-		out.Nodes = append(out.Nodes, api.ShareNode{Node: b.Node, Use: use, CPUs: b.CPUs, Given: b.Given.String(), Pool: b.Pool, Used: b.Used, Online: b.Online, System: b.System, Idle: b.Idle,
+		out.Nodes = append(out.Nodes, api.ShareNode{Node: b.Node, Use: use, CPUs: b.CPUs, Given: b.Given.String(),
+			Pool: b.Pool, Used: b.Used, Online: b.Online, System: b.System, Idle: b.Idle,
 			Why: words.Sentences(b.Why)})
 	}
 	for i := range v.Sharing.Work {
 		g := &v.Sharing.Work[i]
-		w := api.ShareWork{ID: g.Workload, CPUs: g.CPUs.String(), For: g.For, Why: g.Why.String(), Hurts: words.Sentences(v.Sharing.Interference.Hurts(g.Workload))}
+		w := api.ShareWork{ID: g.Workload, CPUs: g.CPUs.String(), For: g.For, Why: g.Why.String(),
+			Hurts: words.Sentences(v.Sharing.Interference.Hurts(g.Workload))}
 		if g.Frozen || !g.Asked.IsZero() {
 			w.Why = whyGrant(g)
 		}
@@ -128,7 +139,8 @@ func (v *View) sharing() api.Sharing {
 	}
 	out.Scheduler = v.scheduler()
 	if c := &v.Sharing.Cache; len(c.Why) > 0 {
-		out.Cache = &api.ShareCache{Schemata: c.Schemata, Ways: c.Limit.Cache, Bandwidth: c.Limit.Bandwidth, Why: words.Sentences(c.Why)}
+		out.Cache = &api.ShareCache{Schemata: c.Schemata, Ways: c.Limit.Cache, Bandwidth: c.Limit.Bandwidth,
+			Why: words.Sentences(c.Why)}
 	}
 	harms := v.Sharing.Interference.Harms()
 	for i := range harms {
@@ -148,7 +160,8 @@ func (v *View) goals(out *api.Sharing) {
 	out.Next = g.Next.String()
 	for i := range g.Goals {
 		x := &g.Goals[i]
-		w := api.ShareGoal{ID: x.Workload, Metric: x.Metric, Unit: x.Unit, Most: x.Most, State: x.State, Why: x.Why.String(), Limits: i == g.Worst}
+		w := api.ShareGoal{ID: x.Workload, Metric: x.Metric, Unit: x.Unit, Most: x.Most, State: x.State,
+			Why: x.Why.String(), Limits: i == g.Worst}
 		if x.Known {
 			w.Value, w.Age = &x.Value, new(v.At.Sub(x.At).Seconds())
 		}
@@ -207,7 +220,8 @@ func (v *View) goalsOf(id workload.ID) (out []string) {
 }
 
 func shareHarm(h *share.Harm) api.ShareHarm {
-	out := api.ShareHarm{ID: h.Workload, Signal: h.Signal, Learned: h.Learned, Hurt: h.Hurt, By: h.By, Samples: h.Samples, Why: words.Sentences(h.Why)}
+	out := api.ShareHarm{ID: h.Workload, Signal: h.Signal, Learned: h.Learned, Hurt: h.Hurt, By: h.By,
+		Samples: h.Samples, Why: words.Sentences(h.Why)}
 	if h.Value >= 0 {
 		out.Value = &h.Value
 	}

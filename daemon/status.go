@@ -36,12 +36,14 @@ func (v *View) Status(version string) api.Status {
 		Schema: "homenode-status/3", Version: version, Mode: v.Settings.Mode(), Held: v.Holds.All,
 		Time: v.At, TickMs: float64(v.Took.Microseconds()) / 1000,
 		Nodes: v.nodes(), Workloads: []api.Workload{}, Small: v.Snapshot.Small, Problems: []string{},
-		Pressure: append([]workload.Pressure{}, v.Snapshot.Pressure...), Sources: append([]workload.SourceStatus{}, v.Snapshot.Sources...),
-		Devices: v.devices(), Managers: []api.Manager{}, Trend: v.Trend,
+		Pressure: append([]workload.Pressure{}, v.Snapshot.Pressure...),
+		Sources:  append([]workload.SourceStatus{}, v.Snapshot.Sources...),
+		Devices:  v.devices(), Managers: []api.Manager{}, Trend: v.Trend,
 	}
 	s.Caches = v.caches()
 	for _, m := range v.Managers {
-		s.Managers = append(s.Managers, api.Manager{Name: m.Name, Does: m.Does, Owns: m.Owns, CPUs: m.CPUs, Names: m.Names})
+		s.Managers = append(s.Managers, api.Manager{Name: m.Name, Does: m.Does, Owns: m.Owns, CPUs: m.CPUs,
+			Names: m.Names})
 	}
 	planned := v.planned()
 	for i := range v.Snapshot.Observations {
@@ -73,7 +75,8 @@ func (v *View) Status(version string) api.Status {
 		s.Problems = append(s.Problems, words.Because(words.SchedulerStays, k.Seen.Loaded).String())
 	}
 	if n := len(v.Scheduler.Untiered); n > 0 {
-		s.Problems = append(s.Problems, words.Because(words.SchedulerUntiered, n, n+v.Scheduler.Seen.Tiers, v.Scheduler.Seen.Tiers).String())
+		s.Problems = append(s.Problems, words.Because(words.SchedulerUntiered, n, n+v.Scheduler.Seen.Tiers,
+			v.Scheduler.Seen.Tiers).String())
 	}
 	if v.Trial.Trial != nil {
 		s.Trial = new(wireSwitchback(&v.Trial))
@@ -88,9 +91,11 @@ func (v *View) Status(version string) api.Status {
 func (d *Daemon) Small(context.Context) (api.Small, error) {
 	s := api.Small{Schema: "homenode-small/1", Workloads: []api.SmallWorkload{}}
 	for _, x := range d.View().Snapshot.Smaller {
-		s.Workloads = append(s.Workloads, api.SmallWorkload{ID: x.ID, Name: x.Name, Kind: x.Kind, CPUUse: x.CPUUse, MemoryKiB: int64(x.Memory)})
+		s.Workloads = append(s.Workloads, api.SmallWorkload{ID: x.ID, Name: x.Name, Kind: x.Kind, CPUUse: x.CPUUse,
+			MemoryKiB: int64(x.Memory)})
 	}
-	slices.SortFunc(s.Workloads, func(a, b api.SmallWorkload) int { return strings.Compare(string(a.ID), string(b.ID)) })
+	slices.SortFunc(s.Workloads,
+		func(a, b api.SmallWorkload) int { return strings.Compare(string(a.ID), string(b.ID)) })
 	return s, nil
 }
 
@@ -100,10 +105,12 @@ func (d *Daemon) Room(_ context.Context, without string) (api.Room, error) {
 	r := api.Room{Schema: "homenode-room/2", Mode: v.Settings.Mode(), Host: v.Snapshot.Host, Nodes: []api.NodeRoom{}}
 	for _, left := range v.Left(without) {
 		n := api.NodeRoom{Node: left.Node, CPUs: left.CPUs, SharedVCPUs: left.Shared, HugePages: []api.HugeRoom{}}
-		if k := slices.IndexFunc(v.Sharing.Nodes, func(b share.Budget) bool { return b.Node == left.Node }); k >= 0 && v.Sharing.On {
+		if k := slices.IndexFunc(v.Sharing.Nodes, func(b share.Budget) bool { return b.Node == left.Node }); k >= 0 &&
+			v.Sharing.On {
 			n.BatchCPUs = &v.Sharing.Nodes[k].CPUs
 		}
-		if k := slices.IndexFunc(v.Sharing.Memory, func(m workload.NodeMemory) bool { return m.Node == left.Node }); k >= 0 {
+		if k := slices.IndexFunc(v.Sharing.Memory,
+			func(m workload.NodeMemory) bool { return m.Node == left.Node }); k >= 0 {
 			n.BatchMemoryKiB = new(int64(v.Sharing.Memory[k].KiB))
 		}
 		if left.Memory != topology.None {
@@ -123,7 +130,8 @@ func (d *Daemon) Explain(ctx context.Context, id workload.ID) (api.Explanation, 
 	if err != nil {
 		return api.Explanation{}, err
 	}
-	x := api.Explanation{Schema: "homenode-explain/3", Mode: v.Settings.Mode(), Journal: []plan.Entry{}, Events: []plan.Event{}}
+	x := api.Explanation{Schema: "homenode-explain/3", Mode: v.Settings.Mode(), Journal: []plan.Entry{},
+		Events: []plan.Event{}}
 	o, f := v.Find(id, d.lineage(string(id)))
 	if dev := v.device(id); f != nil && dev != nil {
 		x.Device = v.deviceDetail(dev)
@@ -134,7 +142,8 @@ func (d *Daemon) Explain(ctx context.Context, id workload.ID) (api.Explanation, 
 		case v.Scans == 0 && v.Unseen != "" && f.Code == control.NotFound:
 			f = &control.Failure{Code: control.Failed, Text: words.Because(words.ScanFailed, v.Unseen).String()}
 		case v.Settings.Interrupts == control.InterruptsOff && strings.HasPrefix(string(id), "device:"):
-			f = &control.Failure{Code: control.NotFound, Text: words.Because(words.InterruptsNotRead, string(id)).String()}
+			f = &control.Failure{Code: control.NotFound,
+				Text: words.Because(words.InterruptsNotRead, string(id)).String()}
 		}
 		return x, wireError(f)
 	}
@@ -282,7 +291,8 @@ func (d *Daemon) History(ctx context.Context, q api.HistoryQuery) (api.History, 
 		q.Workload = id
 	}
 	written, err := d.o.Store.History(q)
-	return api.History{Schema: "homenode-history/2", Workload: q.Workload, Events: q.Of(withNewest(written, v.Events))}, err
+	return api.History{Schema: "homenode-history/2", Workload: q.Workload, Events: q.Of(withNewest(written, v.Events))},
+		err
 }
 
 // planned is what the newest plan says of one workload.
@@ -353,7 +363,8 @@ func byType(h *topology.Host, o *workload.Observation) (out []api.TypeKiB) {
 // workload is the wire form of one workload.
 func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) api.Workload {
 	w := api.Workload{
-		ID: o.ID, Name: o.Name, Kind: o.Kind, Cgroup: o.Cgroup, UID: o.UID, Owner: string(o.Responsible()), Class: workload.Shared, Importance: workload.DefaultImportance,
+		ID: o.ID, Name: o.Name, Kind: o.Kind, Cgroup: o.Cgroup, UID: o.UID, Owner: string(o.Responsible()),
+		Class: workload.Shared, Importance: workload.DefaultImportance,
 		CPUSet: o.CPUs.String(), CPUUse: o.CPUUse, MemoryKiB: int64(workload.Total(o.Memory)),
 		MemoryByNode: []api.NodeKiB{}, Processes: []int{}, Steps: []plan.Step{},
 	}
@@ -416,7 +427,8 @@ func (v *View) workload(o *workload.Observation, all map[workload.ID]planned) ap
 		}
 	}
 	w.State, w.Why = v.state(o, all[o.ID])
-	if h := v.Snapshot.Host; w.State == api.StateAtHome && w.Home == "" && h != nil && len(h.Nodes) == 1 { // where all is local, all has that home
+	// where all is local, all has that home
+	if h := v.Snapshot.Host; w.State == api.StateAtHome && w.Home == "" && h != nil && len(h.Nodes) == 1 {
 		w.Home = topology.Nodes(h.Nodes[0].ID).String()
 	}
 	return w

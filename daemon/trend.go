@@ -56,7 +56,8 @@ func (t *Trend) Look(v *control.View) *api.Trend {
 	gap := v.At.Sub(t.last)
 	t.last = v.At
 	local, slack := onlineLocality(v), leastSlack(v)
-	if t.now != nil && (gap < 0 || gap > api.TrendSpan) { // the clock was set, or nothing was seen for longer than the curve goes back
+	// the clock was set, or nothing was seen for longer than the curve goes back
+	if t.now != nil && (gap < 0 || gap > api.TrendSpan) {
 		next := *t.now
 		next.From = v.At
 		next.Local = []*float64{local}
@@ -69,7 +70,8 @@ func (t *Trend) Look(v *control.View) *api.Trend {
 		return t.now
 	}
 	if t.now == nil {
-		t.now = &api.Trend{Since: v.At, First: local, From: v.At, StepS: trendStep.Seconds(), Local: []*float64{local}, MovedAt: []time.Time{}}
+		t.now = &api.Trend{Since: v.At, First: local, From: v.At, StepS: trendStep.Seconds(), Local: []*float64{local},
+			MovedAt: []time.Time{}}
 		t.now.Slack = withSlack(nil, 0, slack)
 		return t.now
 	}

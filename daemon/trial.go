@@ -19,7 +19,9 @@ func (d *Daemon) Trial(ctx context.Context, o api.TrialOrder) (api.Trial, error)
 	if o.Caches {
 		kernel = append(kernel, trial.Caches)
 	}
-	r, err := d.request(ctx, control.Request{Trial: &control.TrialOrder{Name: o.Name, Arm: o.Arm, Begin: o.Begin, End: o.End, Names: o.Workloads, Kernel: kernel,
+	r,
+		err := d.request(ctx, control.Request{Trial: &control.TrialOrder{Name: o.Name, Arm: o.Arm, Begin: o.Begin,
+		End: o.End, Names: o.Workloads, Kernel: kernel,
 		Lease: time.Duration(max(-1, min(o.LeaseS, math.MaxInt32))) * time.Second, Block: o.Block, Blocks: o.Blocks}})
 	if err != nil || r.Trial == nil {
 		return api.Trial{}, err

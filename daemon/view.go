@@ -52,7 +52,8 @@ func (d *Daemon) looked(ctx context.Context) (*View, error) {
 // that have come, and before anything begins or is answered that followed from them.
 func (d *Daemon) publish() {
 	d.behind = false
-	v := &View{Stalled: d.stalled, Unseen: d.unseen, Refused: d.outbox.refused, Lost: d.lost.Load(), Events: d.history, next: make(chan struct{})}
+	v := &View{Stalled: d.stalled, Unseen: d.unseen, Refused: d.outbox.refused, Lost: d.lost.Load(), Events: d.history,
+		next: make(chan struct{})}
 	if d.stalled == "" {
 		v.View = d.state.View()
 	} else { // the state may be half changed
@@ -88,7 +89,9 @@ func (d *Daemon) Events(ctx context.Context, since uint64) iter.Seq[plan.Event] 
 			v := d.View()
 			events := v.Events
 			if len(events) > 0 && since+1 < events[0].Seq {
-				old, err := d.o.Store.History(plan.EventQuery{Limit: int(min(events[len(events)-1].Seq-since, math.MaxInt32))})
+				old,
+					err := d.o.Store.History(plan.EventQuery{Limit: int(min(events[len(events)-1].Seq-since,
+					math.MaxInt32))})
 				if err != nil {
 					d.o.Log.Warn("read the history", "err", err)
 					return

@@ -13,7 +13,8 @@ import (
 // loop: it takes a CPU for up to a second.
 func (d *Daemon) WhatIf(ctx context.Context, q api.WhatIf) (api.WhatIfAnswer, error) {
 	if (q.Spec == "") == (q.Workload == "") || (q.Workload == "") != q.To.Empty() {
-		return api.WhatIfAnswer{}, &api.Error{Code: api.BadRequest, Text: "want a spec, or a workload and the nodes to move it to"}
+		return api.WhatIfAnswer{},
+			&api.Error{Code: api.BadRequest, Text: "want a spec, or a workload and the nodes to move it to"}
 	}
 	v, err := d.looked(ctx)
 	if err != nil {
@@ -46,7 +47,8 @@ func (d *Daemon) WhatIf(ctx context.Context, q api.WhatIf) (api.WhatIfAnswer, er
 
 // forecast is the wire form of what an order would lead to.
 func (v *View) forecast(m *control.Moved) *api.MoveForecast {
-	out := &api.MoveForecast{Workload: m.Workload, Outcome: m.Outcome, From: m.From, FromCPUs: m.FromCPUs, To: m.To, CPUs: m.CPUs,
+	out := &api.MoveForecast{Workload: m.Workload, Outcome: m.Outcome, From: m.From, FromCPUs: m.FromCPUs, To: m.To,
+		CPUs:     m.CPUs,
 		Decision: m.Decision, Steps: append([]plan.Step{}, m.Steps...)}
 	for i := range v.Snapshot.Observations {
 		if o := &v.Snapshot.Observations[i]; o.ID == m.Workload {

@@ -189,7 +189,8 @@ func (d *Daemon) release(out *control.Output, unwritten error) {
 			delete(d.cancelled, e.ID)
 			f = failure(context.Canceled)
 		case unwritten != nil && e.Kind == control.EffectApply:
-			f = &control.Failure{Code: control.Failed, Text: words.Because(words.NotJournalled, unwritten.Error()).String()}
+			f = &control.Failure{Code: control.Failed,
+				Text: words.Because(words.NotJournalled, unwritten.Error()).String()}
 		default:
 			d.begin(e)
 			continue

@@ -258,7 +258,8 @@ func (a *autoNUMA) exchange(j *job, f *faults, from, to int) bool {
 		}
 		gain := f.share(to) - f.share(from) + x.share(from) - x.share(to)
 		shift := j.demand.Busy - o.demand.Busy
-		uneven := math.Abs((m.busy[to]+shift)*src-(m.busy[from]-shift)*dst) > math.Abs(m.busy[to]*src-m.busy[from]*dst)+1e-9
+		uneven := math.Abs((m.busy[to]+shift)*src-(m.busy[from]-shift)*dst) > math.Abs(m.busy[to]*src-m.busy[from]*dst)+
+			1e-9
 		if gain > most && !uneven {
 			best, most = o, gain
 		}

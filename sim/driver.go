@@ -67,7 +67,8 @@ func (h *homenode) Apply(ctx context.Context, s plan.Step, progress func(plan.Mo
 	}
 	if setting, ok := settingOf(j, &s); ok {
 		if h.state.Journal.Of(setting.Kind, setting.Path) == nil {
-			h.wrong = append(h.wrong, fmt.Sprintf("%s of %s is changed from %q without a journal entry", setting.Kind, setting.Path, setting.Value))
+			h.wrong = append(h.wrong, fmt.Sprintf("%s of %s is changed from %q without a journal entry", setting.Kind,
+				setting.Path, setting.Value))
 		}
 	}
 	if s.Kind == plan.MovePages {
@@ -146,7 +147,8 @@ func (h *homenode) move(ctx context.Context, j *job, s *plan.Step, progress func
 			return nil
 		}
 		// Moves in flight share the bandwidth.
-		if !h.current.sleep(time.Duration(float64(kib<<10) / float64(h.pace) * float64(len(h.tasks)) * float64(time.Second))) {
+		if !h.current.sleep(
+			time.Duration(float64(kib<<10) / float64(h.pace) * float64(len(h.tasks)) * float64(time.Second))) {
 			return context.Canceled
 		}
 		if ctx.Err() != nil {
@@ -176,7 +178,8 @@ func (m *machine) offHome(j *job, home topology.NodeSet) topology.KiB {
 }
 
 // moveSome moves kib to the home nodes that are most short of their share.
-func (m *machine) moveSome(j *job, home topology.NodeSet, shares []workload.NodeMemory, kib topology.KiB, period time.Duration) topology.KiB {
+func (m *machine) moveSome(j *job, home topology.NodeSet, shares []workload.NodeMemory, kib topology.KiB,
+	period time.Duration) topology.KiB {
 	var moved topology.KiB
 	for from := range j.mem {
 		if home.Has(m.host.Nodes[from].ID) {

@@ -69,7 +69,8 @@ func Generate(g Generation) (*Trace, error) {
 	case !(g.Found >= 0 && g.Found <= 1):
 		return nil, fmt.Errorf("found %v; want 0 to 1", g.Found)
 	case g.Workloads < 0 || g.Workloads > maxWorkloads:
-		return nil, fmt.Errorf("%d workloads; want 1 to %d, or 0 for as many as suit the host", g.Workloads, maxWorkloads)
+		return nil, fmt.Errorf("%d workloads; want 1 to %d, or 0 for as many as suit the host", g.Workloads,
+			maxWorkloads)
 	}
 	t := &Trace{Name: "generated " + g.Kind, Host: g.Host, Policy: g.Policy}
 	if err := usable(t); err != nil {

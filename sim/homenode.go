@@ -98,8 +98,10 @@ type task struct {
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newHomenode(m *machine, o *Options, t *Trace, count *Score) *homenode {
-	h := &homenode{m: m, policy: t.Policy, recognise: t.Recognise, period: o.Period, rules: t.Rules, counters: t.Counters,
-		tape: o.Record, watch: o.Watch, house: t.house, admitted: map[workload.ID]control.Admission{}, count: count, moves: map[uint64]context.CancelFunc{}, replies: map[uint64]control.Reply{}}
+	h := &homenode{m: m, policy: t.Policy, recognise: t.Recognise, period: o.Period, rules: t.Rules,
+		counters: t.Counters,
+		tape:     o.Record, watch: o.Watch, house: t.house, admitted: map[workload.ID]control.Admission{}, count: count,
+		moves: map[uint64]context.CancelFunc{}, replies: map[uint64]control.Reply{}}
 	if h.rules == nil {
 		h.rules = rulesFor(t.Events)
 	}
@@ -145,7 +147,8 @@ func (h *homenode) begin(ctx context.Context) error {
 // bytes/s.
 func settingsFor(policy plan.Policy, rules []workload.Rule, pace int64) control.Settings {
 	return control.Settings{Enforce: true, Policy: policy, Rules: rules, Balance: balance.DefaultSettings(),
-		Arrange: arrange.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: pace}, Interrupts: control.InterruptsOff, Share: share.DefaultSettings()}
+		Arrange:    arrange.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: pace},
+		Interrupts: control.InterruptsOff, Share: share.DefaultSettings()}
 }
 
 // turn gives an input to control.Next and does what follows, until only page moves are
@@ -253,7 +256,8 @@ func (h *homenode) arrive(ctx context.Context, j *job) (bool, error) {
 	if !j.demand.Asks {
 		return true, nil
 	}
-	spec := workload.Spec{Name: j.name, Class: j.demand.Class, Importance: workload.DefaultImportance, CPUs: j.demand.VCPUs, Memory: j.demand.asked(), Given: true}
+	spec := workload.Spec{Name: j.name, Class: j.demand.Class, Importance: workload.DefaultImportance,
+		CPUs: j.demand.VCPUs, Memory: j.demand.asked(), Given: true}
 	for _, dev := range j.demand.Near {
 		spec.Near = append(spec.Near, workload.Near{Device: dev})
 	}
@@ -341,7 +345,8 @@ func (h *homenode) leaks(context.Context) []string {
 	var out []string
 	vcpus, booked := make([]float64, len(h.m.host.Nodes)), make([]topology.KiB, len(h.m.host.Nodes))
 	for _, p := range h.state.Placements() {
-		out = append(out, fmt.Sprintf("%s has departed and still holds CPUs %s and %d KiB", p.Workload, p.CPUs.Union(p.Idle), workload.Total(p.Memory)))
+		out = append(out, fmt.Sprintf("%s has departed and still holds CPUs %s and %d KiB", p.Workload,
+			p.CPUs.Union(p.Idle), workload.Total(p.Memory)))
 		for i := range h.m.host.Nodes {
 			home := topology.Nodes(h.m.host.Nodes[i].ID)
 			booked[i] += workload.On(p.Memory, home)
@@ -350,7 +355,8 @@ func (h *homenode) leaks(context.Context) []string {
 			}
 		}
 	}
-	out = append(out, leaked(h.m.host, func(i int) float64 { return vcpus[i] }, func(i int) topology.KiB { return booked[i] })...)
+	out = append(out, leaked(h.m.host, func(i int) float64 { return vcpus[i] },
+		func(i int) topology.KiB { return booked[i] })...)
 	for id := range h.state.Admissions {
 		out = append(out, fmt.Sprintf("%s has departed and is still registered", id))
 	}

@@ -62,8 +62,9 @@ func NewHouse(story Story, nodes int, seed uint64, clock Clock) (*House, error) 
 	if err != nil {
 		return nil, err
 	}
-	h := &House{clock: clock, began: clock.Now(), story: story, script: newScript(story, nodes, seed), pace: housePace(nodes),
-		run: newRun(&Options{Trace: trace, Seed: seed, Period: housePeriod}, &Score{})}
+	h := &House{clock: clock, began: clock.Now(), story: story, script: newScript(story, nodes, seed),
+		pace: housePace(nodes),
+		run:  newRun(&Options{Trace: trace, Seed: seed, Period: housePeriod}, &Score{})}
 	h.run.manager = nobody{}
 	if story == KernelAlone {
 		h.run.manager = newAutoNUMA(newReference(h.run.m, trace.Policy, seed, nil, false), housePeriod, h.run.score)
@@ -99,7 +100,8 @@ func houseTrace(nodes int) (*Trace, error) {
 			h.Measured.BandwidthMiBs[i] = append(h.Measured.BandwidthMiBs[i], math.Round(m.link[i*nodes+k]/2))
 		}
 	}
-	return &Trace{Name: "house", Host: h, Policy: plan.DefaultPolicy(), Counters: true, Rules: houseRules(), house: true}, nil
+	return &Trace{Name: "house", Host: h, Policy: plan.DefaultPolicy(), Counters: true, Rules: houseRules(),
+		house: true}, nil
 }
 
 // HouseTrace is what happens in a House of 1 to 64 nodes for so long.
@@ -179,7 +181,8 @@ func (h *House) Look(context.Context, control.Attention) (workload.Snapshot, err
 // seen is a snapshot with all that counters and PSI tell.
 func (m *machine) seen(period time.Duration) workload.Snapshot {
 	s := m.snapshot(period, true)
-	s.Sources = []workload.SourceStatus{{Source: workload.Counters, Used: true, Text: "simulated"}, {Source: workload.IMC, Used: true, Text: "simulated"}}
+	s.Sources = []workload.SourceStatus{{Source: workload.Counters, Used: true, Text: "simulated"},
+		{Source: workload.IMC, Used: true, Text: "simulated"}}
 	wanted, waited := 0.0, 0.0
 	use := make([]workload.NodeUse, len(m.host.Nodes))
 	for i := range use {
@@ -205,7 +208,8 @@ func (m *machine) seen(period time.Duration) workload.Snapshot {
 		}
 	}
 	s.Nodes = use
-	s.Pressure = []workload.Pressure{{Resource: "cpu", Some: 100 * waited / max(1, wanted)}, {Resource: "memory"}, {Resource: "io"}}
+	s.Pressure = []workload.Pressure{{Resource: "cpu", Some: 100 * waited / max(1, wanted)}, {Resource: "memory"},
+		{Resource: "io"}}
 	return s
 }
 
@@ -233,8 +237,10 @@ func (m *machine) claims() []workload.Claim {
 	var out []workload.Claim
 	for _, j := range m.jobs {
 		if d := &j.demand; d.Claim != "" {
-			out = append(out, workload.Claim{ID: d.Claim, Name: string(d.Claim), Cgroups: []string{string(j.id)}, Running: true, Crowd: true,
-				Spec: &workload.Spec{ID: d.Claim, Name: string(d.Claim), Class: d.Class, Importance: d.Importance, CPUs: d.VCPUs, Memory: d.asked(), Given: true}})
+			out = append(out, workload.Claim{ID: d.Claim, Name: string(d.Claim), Cgroups: []string{string(j.id)},
+				Running: true, Crowd: true,
+				Spec: &workload.Spec{ID: d.Claim, Name: string(d.Claim), Class: d.Class, Importance: d.Importance,
+					CPUs: d.VCPUs, Memory: d.asked(), Given: true}})
 		}
 	}
 	slices.SortFunc(out, func(a, b workload.Claim) int { return cmp.Compare(a.ID, b.ID) })
@@ -249,7 +255,8 @@ func (h *House) Wake() <-chan struct{} { return nil }
 
 // Owns implements daemon.Driver.
 func (h *House) Owns() []plan.SettingKind {
-	return append([]plan.SettingKind{plan.CgroupCPUs, plan.CgroupMems, plan.Affinity}, slices.Sorted(maps.Keys(plan.CgroupFiles))...)
+	return append([]plan.SettingKind{plan.CgroupCPUs, plan.CgroupMems, plan.Affinity},
+		slices.Sorted(maps.Keys(plan.CgroupFiles))...)
 }
 
 // SurvivesBoot implements daemon.Driver.
@@ -317,7 +324,9 @@ func (h *House) Apply(ctx context.Context, s plan.Step, progress func(plan.Move)
 		case m.byID[j.id] != j:
 			return lost(errLost(string(j.id)))
 		}
-		moved := m.moveSome(j, home, s.Shares, topology.KiB(h.pace>>10)*topology.KiB(houseStep)/topology.KiB(time.Second)/topology.KiB(h.moves), housePeriod)
+		moved := m.moveSome(j, home, s.Shares,
+			topology.KiB(h.pace>>10)*topology.KiB(houseStep)/topology.KiB(time.Second)/topology.KiB(h.moves),
+			housePeriod)
 		if moved == 0 && m.offHome(j, home) > 0 {
 			return fmt.Errorf("node %s is full", home)
 		}

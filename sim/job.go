@@ -142,7 +142,8 @@ func (m *machine) observation(j *job, window time.Duration) workload.Observation
 	o.Anon = o.Memory
 	if j.demand.Brief { // a thread runs for a quarter of a millisecond each time
 		const slice = 250 * time.Microsecond
-		o.Slices = workload.Slices{PerSecond: o.CPUUse / slice.Seconds(), Mean: slice, Asleep: 1 - j.demand.Busy, Waited: 1 - j.served}
+		o.Slices = workload.Slices{PerSecond: o.CPUUse / slice.Seconds(), Mean: slice, Asleep: 1 - j.demand.Busy,
+			Waited: 1 - j.served}
 	}
 	return o
 }

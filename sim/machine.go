@@ -42,8 +42,9 @@ const unknownMemory = topology.KiB(64 << 20)
 
 func newMachine(h *topology.Host, seed uint64) *machine {
 	n := len(h.Nodes)
-	m := &machine{host: h, model: newModel(h), random: rand.New(rand.NewPCG(seed, 0x6b65726e656c)), index: map[topology.NodeID]int{},
-		cpus: make([]int32, n), room: make([]topology.KiB, n),
+	m := &machine{host: h, model: newModel(h), random: rand.New(rand.NewPCG(seed, 0x6b65726e656c)),
+		index: map[topology.NodeID]int{},
+		cpus:  make([]int32, n), room: make([]topology.KiB, n),
 		byID: map[workload.ID]*job{}, busy: make([]float64, n), owned: make([]int32, n), moving: make([]float64, n)}
 	for i := range h.Nodes {
 		node := &h.Nodes[i]
@@ -350,7 +351,8 @@ func (m *machine) conserved() error {
 			sum += j.mem[i]
 		}
 		if sum != m.room[i] {
-			return fmt.Errorf("node %d has %d KiB and %d KiB are accounted for: memory was lost or made", m.host.Nodes[i].ID, m.room[i], sum)
+			return fmt.Errorf("node %d has %d KiB and %d KiB are accounted for: memory was lost or made",
+				m.host.Nodes[i].ID, m.room[i], sum)
 		}
 	}
 	for _, j := range m.jobs {
@@ -364,7 +366,8 @@ func (m *machine) conserved() error {
 			return fmt.Errorf("%s has %d threads, %d run", j.id, j.demand.VCPUs, sum)
 		}
 		if total := j.resident() + j.short; total != j.demand.Memory {
-			return fmt.Errorf("%s needs %d KiB and holds %d KiB (%d KiB of them wait for room)", j.id, j.demand.Memory, total, j.short)
+			return fmt.Errorf("%s needs %d KiB and holds %d KiB (%d KiB of them wait for room)", j.id, j.demand.Memory,
+				total, j.short)
 		}
 	}
 	return nil

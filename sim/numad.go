@@ -12,13 +12,14 @@ import (
 
 // numad's figures: its defaults, numad(8) and numad.c of 0.5.
 const (
-	numadOften, numadSeldom = 5 * time.Second, 15 * time.Second // MIN_INTERVAL, MAX_INTERVAL: seldom when nothing was to do
-	numadRest               = 300 * time.Second                 // MIN_DELAY_FOR_REEVALUATION
-	numadMemory             = topology.KiB(300 << 10)           // MEMORY_THRESHOLD, 300 MB
-	numadCPU                = 0.5                               // CPU_THRESHOLD, 50 % of a CPU
-	numadUse                = 0.85                              // -u, target utilization
-	numadLocal              = 0.9                               // -m, target memory locality
-	numadMargin             = topology.KiB(100 << 10)           // MBS_MARGIN
+	// MIN_INTERVAL, MAX_INTERVAL: seldom when nothing was to do
+	numadOften, numadSeldom = 5 * time.Second, 15 * time.Second
+	numadRest               = 300 * time.Second       // MIN_DELAY_FOR_REEVALUATION
+	numadMemory             = topology.KiB(300 << 10) // MEMORY_THRESHOLD, 300 MB
+	numadCPU                = 0.5                     // CPU_THRESHOLD, 50 % of a CPU
+	numadUse                = 0.85                    // -u, target utilization
+	numadLocal              = 0.9                     // -m, target memory locality
+	numadMargin             = topology.KiB(100 << 10) // MBS_MARGIN
 
 	// numadPace is what its call of migrate_pages(2) moves, KiB/s: what one CPU copies,
 	// as core/balance takes it. numad waits for its end.
@@ -46,7 +47,8 @@ type binding struct {
 }
 
 func newNumad(r *reference, period time.Duration, score *Score) *numad {
-	return &numad{reference: r, period: period, score: score, next: numadOften, bound: map[workload.ID]*binding{}, homes: homes{},
+	return &numad{reference: r, period: period, score: score, next: numadOften, bound: map[workload.ID]*binding{},
+		homes: homes{},
 		spare: make([]float64, len(r.m.free))}
 }
 

@@ -62,8 +62,9 @@ type reference struct {
 }
 
 func newReference(m *machine, policy plan.Policy, seed uint64, by order, scattered bool) *reference {
-	r := &reference{m: m, policy: policy, random: rand.New(rand.NewPCG(seed, 0x706f6c696379)), order: by, scattered: scattered,
-		shared: make([]float64, len(m.room)), byID: map[workload.ID]*job{}}
+	r := &reference{m: m, policy: policy, random: rand.New(rand.NewPCG(seed, 0x706f6c696379)), order: by,
+		scattered: scattered,
+		shared:    make([]float64, len(m.room)), byID: map[workload.ID]*job{}}
 	caps := plan.Capacity(plan.State{Host: m.host, Policy: policy})
 	for i := range m.host.Nodes {
 		r.usable = append(r.usable, m.host.Nodes[i].CPUs.Intersect(m.host.Allowed).Minus(policy.Reserved))
@@ -233,7 +234,8 @@ func (r *reference) hostHolds(d *Demand) bool {
 // date that float.
 func (r *reference) hold(p plan.Placement, j *job) {
 	r.byID[j.id] = j
-	k, _ := slices.BinarySearchFunc(r.held, p.Workload, func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
+	k, _ := slices.BinarySearchFunc(r.held, p.Workload,
+		func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
 	r.held = slices.Insert(r.held, k, p)
 	r.count(&r.held[k], 1)
 	r.float()

@@ -99,8 +99,10 @@ type queues struct {
 // an idle host with near memory: the sum of both.
 func (m *machine) stretch(seed uint64) (took, ideal float64) {
 	n := m.model.n
-	q := &queues{m: m, random: rand.New(rand.NewPCG(seed, uint64(m.now))), waiting: make([][]int, n), idle: make([][]int, n),
-		shared: make([]int, n), running: make([]int, n), cores: make([]int, n), memory: make([]float64, n), link: make([]float64, n*n)}
+	q := &queues{m: m, random: rand.New(rand.NewPCG(seed, uint64(m.now))), waiting: make([][]int, n),
+		idle:   make([][]int, n),
+		shared: make([]int, n), running: make([]int, n), cores: make([]int, n), memory: make([]float64, n),
+		link: make([]float64, n*n)}
 	for i := range n {
 		q.shared[i] = max(1, int(m.cpus[i]-m.owned[i]))
 		for _, c := range m.host.Cores {

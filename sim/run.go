@@ -89,7 +89,8 @@ func Run(ctx context.Context, o Options) (*Result, error) {
 	}
 	for _, p := range o.Policies {
 		if !slices.Contains(Policies, p) && !slices.Contains(Variants, p) {
-			return nil, fmt.Errorf("policy %q; want %s", p, strings.Join(append(slices.Clone(Policies), Variants...), ", "))
+			return nil, fmt.Errorf("policy %q; want %s", p, strings.Join(append(slices.Clone(Policies), Variants...),
+				", "))
 		}
 	}
 	if err := usable(o.Trace); err != nil {
@@ -157,7 +158,8 @@ type home struct {
 func newRun(o *Options, score *Score) *run {
 	m := newMachine(o.Trace.Host, o.Seed)
 	m.findCaches(o.Trace.Events, o.Seed)
-	return &run{o: o, m: m, score: score, jobs: map[string]*job{}, refused: map[string]Demand{}, event: -1, homes: homes{},
+	return &run{o: o, m: m, score: score, jobs: map[string]*job{}, refused: map[string]Demand{}, event: -1,
+		homes:  homes{},
 		recent: func() []string { return nil }}
 }
 
@@ -330,7 +332,8 @@ func (r *run) preplace(e *Event) error {
 	j := r.newJob(e)
 	j.cpus, j.exclusive = e.CPUs, true
 	if !e.CPUs.SubsetOf(r.m.host.Online) {
-		return fmt.Errorf("event %d (preplace %q): the host has no CPUs %v", r.event, e.Name, e.CPUs.Minus(r.m.host.Online))
+		return fmt.Errorf("event %d (preplace %q): the host has no CPUs %v", r.event, e.Name,
+			e.CPUs.Minus(r.m.host.Online))
 	}
 	if e.CPUs.Empty() {
 		return fmt.Errorf("event %d (preplace %q): no CPUs", r.event, e.Name)
@@ -342,7 +345,8 @@ func (r *run) preplace(e *Event) error {
 	for _, x := range e.MemoryOn {
 		i, ok := r.m.index[x.Node]
 		if !ok || r.m.take(j, i, x.KiB) != x.KiB {
-			return fmt.Errorf("event %d (preplace %q): node %d has no room for %d MiB", r.event, e.Name, x.Node, x.KiB>>10)
+			return fmt.Errorf("event %d (preplace %q): node %d has no room for %d MiB", r.event, e.Name, x.Node,
+				x.KiB>>10)
 		}
 	}
 	r.jobs[e.Name] = j
@@ -476,7 +480,8 @@ func (r *run) checkEmpty(ctx context.Context) {
 func (r *run) fail(format string, a ...any) {
 	r.score.Violations++
 	if r.score.Failure == nil {
-		r.score.Failure = &Failure{Policy: r.score.Policy, Seed: r.o.Seed, At: r.m.now, Event: r.event, Text: fmt.Sprintf(format, a...), Log: r.recent()}
+		r.score.Failure = &Failure{Policy: r.score.Policy, Seed: r.o.Seed, At: r.m.now, Event: r.event,
+			Text: fmt.Sprintf(format, a...), Log: r.recent()}
 	}
 }
 

@@ -17,8 +17,10 @@ import (
 // Each is built for a number of nodes, every one with 8 CPUs and 32 GiB; the
 // seed varies sizes and loads a little.
 var Scenarios = []string{
-	"even-load", "idle-many", "full-house", "load-shift", "slow-ramp", "day-and-night", "ping-pong", "short-spikes", "short-lived",
-	"arrival-burst", "departures", "found-running", "noisy-neighbour", "important-pressed", "bandwidth-hogs", "memory-shortage",
+	"even-load", "idle-many", "full-house", "load-shift", "slow-ramp", "day-and-night", "ping-pong", "short-spikes",
+	"short-lived",
+	"arrival-burst", "departures", "found-running", "noisy-neighbour", "important-pressed", "bandwidth-hogs",
+	"memory-shortage",
 	"memory-lost", "swap", "heavy-migrant", "wide-guest",
 }
 
@@ -53,14 +55,18 @@ func Scenario(name string, nodes int, seed uint64) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &scenario{nodes: nodes, random: rand.New(rand.NewPCG(seed, 0x7363656e65)), trace: Trace{Name: name, Host: h, Policy: plan.DefaultPolicy()}}
+	s := &scenario{nodes: nodes, random: rand.New(rand.NewPCG(seed, 0x7363656e65)),
+		trace: Trace{Name: name, Host: h, Policy: plan.DefaultPolicy()}}
 	build := map[string]func(){
 		"even-load": s.evenLoad, "idle-many": s.idleMany, "load-shift": s.loadShift, "day-and-night": s.dayAndNight,
-		"noisy-neighbour": s.noisyNeighbour, "bandwidth-hogs": s.bandwidthHogs, "memory-shortage": s.memoryShortage, "swap": s.swap,
+		"noisy-neighbour": s.noisyNeighbour, "bandwidth-hogs": s.bandwidthHogs, "memory-shortage": s.memoryShortage,
+		"swap":      s.swap,
 		"ping-pong": s.pingPong, "heavy-migrant": s.heavyMigrant, "wide-guest": s.wideGuest, "full-house": s.fullHouse,
-		"slow-ramp": s.slowRamp, "short-spikes": s.shortSpikes, "short-lived": s.shortLived, "arrival-burst": s.arrivalBurst,
-		"departures": s.departures, "found-running": s.foundRunning, "important-pressed": s.importantPressed, "important-untold": s.importantUntold,
-		"caches": s.caches, "memory-lost": s.memoryLost,
+		"slow-ramp": s.slowRamp, "short-spikes": s.shortSpikes, "short-lived": s.shortLived,
+		"arrival-burst": s.arrivalBurst,
+		"departures":    s.departures, "found-running": s.foundRunning, "important-pressed": s.importantPressed,
+		"important-untold": s.importantUntold,
+		"caches":           s.caches, "memory-lost": s.memoryLost,
 	}[name]
 	if build == nil {
 		return nil, fmt.Errorf("scenario %q; want %s", name, strings.Join(Scenarios, ", "))
@@ -86,7 +92,8 @@ func (s *scenario) about(x float64) float64 { return x * (0.9 + 0.2*s.random.Flo
 func (s *scenario) gib(x float64) topology.KiB { return topology.KiB(s.about(x)*(1<<20)) >> 10 << 10 }
 
 func guest(vcpus int, busy float64, memory topology.KiB) Demand {
-	return Demand{Class: workload.Shared, Importance: workload.DefaultImportance, VCPUs: vcpus, Busy: busy, Memory: memory, Asked: memory,
+	return Demand{Class: workload.Shared, Importance: workload.DefaultImportance, VCPUs: vcpus, Busy: busy,
+		Memory: memory, Asked: memory,
 		Bandwidth: int64(vcpus) * bandwidthPerCPU, Asks: true}
 }
 

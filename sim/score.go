@@ -13,9 +13,10 @@ import (
 type Score struct {
 	Policy string `json:"policy"` // name of the policy
 
-	AccessNs  float64 `json:"access_ns"`          // mean cost of a memory access, ns
-	FeltNs    float64 `json:"felt_ns"`            // mean cost of an access with the wait for a CPU, ns
-	Stretch   float64 `json:"stretch,omitempty"`  // time that work takes beside the others divided by the time alone, by simulated queues; absent without them
+	AccessNs float64 `json:"access_ns"` // mean cost of a memory access, ns
+	FeltNs   float64 `json:"felt_ns"`   // mean cost of an access with the wait for a CPU, ns
+	// time that work takes beside the others divided by the time alone, by simulated queues; absent without them
+	Stretch   float64 `json:"stretch,omitempty"`
 	Access    float64 `json:"access"`             // mean cost of a memory access, where an idle local one costs 1
 	LinesNs   float64 `json:"lines_ns,omitempty"` // mean cost of lines of other caches, ns an access
 	Local     float64 `json:"local_share"`        // share of accesses that are local, 0 to 1
@@ -23,21 +24,24 @@ type Score struct {
 	CPUServed float64 `json:"cpu_served"`         // share of the CPU time that online work wanted and got, 0 to 1
 	Imbalance float64 `json:"imbalance"`          // standard deviation of CPU use over the nodes, 0 to 1
 
-	Arrivals    int     `json:"arrivals"`                     // workloads that arrived
-	Refused     int     `json:"refused"`                      // workloads that were refused a home
-	Unplaced    int     `json:"unplaced"`                     // times that the daemon found no home for a running workload
-	Steps       int     `json:"steps"`                        // settings that were changed
-	FailedSteps int     `json:"failed_steps"`                 // steps that the simulated host refused
-	Moves       int     `json:"moves"`                        // page moves that began
-	MovedBytes  int64   `json:"moved_bytes"`                  // bytes of pages that moved
-	Rehomed     int     `json:"rehomed"`                      // changes of home of workloads that had one
-	Returned    int     `json:"returned"`                     // changes of home back to where a workload had left within 15 minutes
-	Important   float64 `json:"important_slowdown,omitempty"` // slowdown of important work by access cost and CPU wait, where an idle host has 1
-	MostLive    int     `json:"most_live"`                    // most workloads at once
-	MeanLive    float64 `json:"mean_live"`                    // workloads at once, on average over time
-	Seconds     float64 `json:"seconds"`                      // simulated time, s
-	Ticks       int     `json:"ticks"`                        // decisions that were made
-	Violations  int     `json:"violations"`                   // rules that must hold and did not
+	Arrivals int `json:"arrivals"` // workloads that arrived
+	Refused  int `json:"refused"`  // workloads that were refused a home
+	// times that the daemon found no home for a running workload
+	Unplaced    int   `json:"unplaced"`
+	Steps       int   `json:"steps"`        // settings that were changed
+	FailedSteps int   `json:"failed_steps"` // steps that the simulated host refused
+	Moves       int   `json:"moves"`        // page moves that began
+	MovedBytes  int64 `json:"moved_bytes"`  // bytes of pages that moved
+	Rehomed     int   `json:"rehomed"`      // changes of home of workloads that had one
+	// changes of home back to where a workload had left within 15 minutes
+	Returned int `json:"returned"`
+	// slowdown of important work by access cost and CPU wait, where an idle host has 1
+	Important  float64 `json:"important_slowdown,omitempty"`
+	MostLive   int     `json:"most_live"`  // most workloads at once
+	MeanLive   float64 `json:"mean_live"`  // workloads at once, on average over time
+	Seconds    float64 `json:"seconds"`    // simulated time, s
+	Ticks      int     `json:"ticks"`      // decisions that were made
+	Violations int     `json:"violations"` // rules that must hold and did not
 
 	Failure *Failure `json:"failure,omitempty"` // the first failure; absent without one
 }

@@ -91,7 +91,8 @@ const (
 )
 
 func newScript(story Story, nodes int, seed uint64) *script {
-	s := &script{story: story, nodes: nodes, random: rand.New(rand.NewPCG(seed, 0x686f757365)), free: map[string]time.Duration{}, at: settled}
+	s := &script{story: story, nodes: nodes, random: rand.New(rand.NewPCG(seed, 0x686f757365)),
+		free: map[string]time.Duration{}, at: settled}
 	for k := range online * nodes {
 		s.stay = append(s.stay, s.arrival(&tenants[k%len(tenants)], k/len(tenants), k%nodes))
 	}
@@ -123,7 +124,8 @@ func newScript(story Story, nodes int, seed uint64) *script {
 // the same name has a number.
 func (s *script) arrival(t *tenant, round, node int) Event {
 	at := topology.Nodes(topology.NodeID(node))
-	d := Demand{Class: t.class, Importance: workload.DefaultImportance, VCPUs: t.vcpus, Busy: s.about(t.busy), Memory: s.gib(t.gib),
+	d := Demand{Class: t.class, Importance: workload.DefaultImportance, VCPUs: t.vcpus, Busy: s.about(t.busy),
+		Memory:    s.gib(t.gib),
 		Bandwidth: int64(float64(t.vcpus*bandwidthPerCPU) * t.streams), Runs: at, Lies: at}
 	if t.own {
 		d.Policy = "bind:" + at.String()
@@ -197,7 +199,9 @@ func (s *script) other(than topology.NodeSet) topology.NodeSet {
 
 // houseRules is the configuration of a House: what has no manager that says its class and tier.
 func houseRules() []workload.Rule {
-	return []workload.Rule{{Match: "/batch.slice/**", Class: workload.Batch}, {Match: "/system.slice/postgresql*", Tier: workload.OnlineStrict}, {Match: "/system.slice/nginx*", Tier: workload.Online}}
+	return []workload.Rule{{Match: "/batch.slice/**", Class: workload.Batch},
+		{Match: "/system.slice/postgresql*", Tier: workload.OnlineStrict},
+		{Match: "/system.slice/nginx*", Tier: workload.Online}}
 }
 
 // about is x give or take a tenth.
@@ -210,7 +214,9 @@ func (s *script) gib(x float64) topology.KiB {
 // pod is the cgroup of another container.
 func (s *script) pod() string {
 	s.serial++
-	return fmt.Sprintf("/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%08x.slice/cri-containerd-%012x.scope", s.random.Uint32(), s.random.Uint64()>>16)
+	return fmt.Sprintf(
+		"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod%08x.slice/cri-containerd-%012x.scope",
+		s.random.Uint32(), s.random.Uint64()>>16)
 }
 
 func (s *script) between(least, most time.Duration) time.Duration {
@@ -218,7 +224,8 @@ func (s *script) between(least, most time.Duration) time.Duration {
 }
 
 func (s *script) put(e Event) {
-	k, _ := slices.BinarySearchFunc(s.pending, e.At, func(x Event, at time.Duration) int { return cmp.Or(cmp.Compare(x.At, at), -1) })
+	k, _ := slices.BinarySearchFunc(s.pending, e.At,
+		func(x Event, at time.Duration) int { return cmp.Or(cmp.Compare(x.At, at), -1) })
 	s.pending = slices.Insert(s.pending, k, e)
 }
 
@@ -258,8 +265,11 @@ func (s *script) noise() {
 	node := topology.NodeID((s.turn - 1) % s.nodes)
 	name := fmt.Sprintf("vm:noisy%d", s.turn)
 	at := topology.Nodes(node)
-	s.put(Event{At: s.at, Op: Arrive, Name: name, Demand: Demand{Class: workload.Shared, Importance: workload.DefaultImportance, VCPUs: 16, Busy: 1, Memory: s.gib(4),
-		Bandwidth: 16 * bandwidthPerCPU * 4, Claim: workload.ID(name), Cgroup: fmt.Sprintf("/machine.slice/machine-qemu-noisy%d.scope", s.turn), Runs: at, Lies: at}})
+	s.put(Event{At: s.at, Op: Arrive, Name: name,
+		Demand: Demand{Class: workload.Shared, Importance: workload.DefaultImportance, VCPUs: 16, Busy: 1,
+			Memory:    s.gib(4),
+			Bandwidth: 16 * bandwidthPerCPU * 4, Claim: workload.ID(name),
+			Cgroup: fmt.Sprintf("/machine.slice/machine-qemu-noisy%d.scope", s.turn), Runs: at, Lies: at}})
 	s.put(Event{At: s.at + time.Minute, Op: Depart, Name: name})
 }
 
@@ -307,7 +317,10 @@ func (s *script) visit() {
 	if s.nodes > 1 {
 		lies = runs.Union(s.other(runs))
 	}
-	s.put(Event{At: s.at, Op: Arrive, Name: name, Demand: Demand{Class: workload.Shared, Importance: workload.DefaultImportance, VCPUs: vcpus, Busy: s.about(0.6), Memory: s.gib(2),
-		Bandwidth: int64(vcpus * bandwidthPerCPU), Claim: workload.ID(name), Cgroup: s.pod(), Runs: runs, Lies: lies}})
+	s.put(Event{At: s.at, Op: Arrive, Name: name,
+		Demand: Demand{Class: workload.Shared, Importance: workload.DefaultImportance, VCPUs: vcpus, Busy: s.about(0.6),
+			Memory:    s.gib(2),
+			Bandwidth: int64(vcpus * bandwidthPerCPU), Claim: workload.ID(name), Cgroup: s.pod(), Runs: runs,
+			Lies: lies}})
 	s.put(Event{At: s.at + s.between(2*time.Minute, 5*time.Minute), Op: Depart, Name: name})
 }

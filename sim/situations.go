@@ -284,8 +284,10 @@ func (s *scenario) importantUntold() {
 // memoryLost is a node whose free memory goes within a minute to something that
 // cannot be moved (it is bound there), while the guests of all nodes grow.
 func (s *scenario) memoryLost() {
-	s.events = append(s.events, Event{Op: Preplace, Name: "hog", CPUs: topology.CPUs(0), MemoryOn: []workload.NodeMemory{{Node: 0, KiB: 1 << 20}},
-		Demand: Demand{Class: workload.Dedicated, Importance: workload.DefaultImportance, VCPUs: 1, Busy: 0.1, Memory: 1 << 20, Bandwidth: 100, Asks: true}})
+	s.events = append(s.events, Event{Op: Preplace, Name: "hog", CPUs: topology.CPUs(0),
+		MemoryOn: []workload.NodeMemory{{Node: 0, KiB: 1 << 20}},
+		Demand: Demand{Class: workload.Dedicated, Importance: workload.DefaultImportance, VCPUs: 1, Busy: 0.1,
+			Memory: 1 << 20, Bandwidth: 100, Asks: true}})
 	all := s.guests(3, func(int) Demand {
 		d := guest(2, s.about(0.5), s.gib(5))
 		d.Asked = 7 << 20
@@ -299,7 +301,8 @@ func (s *scenario) memoryLost() {
 	for k, d := range all {
 		for step := range 4 {
 			d.Memory += 1 << 19
-			s.add(5*time.Minute+time.Duration(step)*90*time.Second+time.Duration(s.random.IntN(60))*time.Second, Change, fmt.Sprintf("g%d", k), d)
+			s.add(5*time.Minute+time.Duration(step)*90*time.Second+time.Duration(s.random.IntN(60))*time.Second, Change,
+				fmt.Sprintf("g%d", k), d)
 		}
 	}
 	s.trace.Until = 40 * time.Minute

@@ -161,7 +161,8 @@ func eventOf(e *replay.Event, h *topology.Host, at time.Duration) Event {
 		}
 	case replay.Preplace:
 		out.Op, out.CPUs = Preplace, e.CPUs
-		out.Demand = Demand{Class: workload.Dedicated, Importance: workload.DefaultImportance, VCPUs: max(1, e.CPUs.Len()), Busy: 1, Asks: true}
+		out.Demand = Demand{Class: workload.Dedicated, Importance: workload.DefaultImportance,
+			VCPUs: max(1, e.CPUs.Len()), Busy: 1, Asks: true}
 		for _, n := range h.Nodes {
 			if m := e.Memory[n.ID]; m > 0 {
 				out.MemoryOn = append(out.MemoryOn, workload.NodeMemory{Node: n.ID, KiB: m})

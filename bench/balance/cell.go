@@ -160,7 +160,8 @@ func thisRun() header {
 	}
 	kernel, _ := os.ReadFile("/proc/sys/kernel/osrelease")
 	return header{
-		Machine: fmt.Sprintf("%s, %d CPUs; Linux %s; %s", model, runtime.NumCPU(), strings.TrimSpace(string(kernel)), runtime.Version()),
+		Machine: fmt.Sprintf("%s, %d CPUs; Linux %s; %s", model, runtime.NumCPU(), strings.TrimSpace(string(kernel)),
+			runtime.Version()),
 		Command: "go run ./bench/balance " + strings.Join(os.Args[1:], " "),
 	}
 }

@@ -39,8 +39,10 @@ func main() {
 	seeds := flag.Int("seeds", 50, "`N` variants of each scenario and size")
 	nodes := flag.String("nodes", "2,4,8", "`SIZES` of the host")
 	scenarios := flag.String("scenarios", strings.Join(sim.Scenarios, ","), "`NAMES`")
-	dir := flag.String("o", "bench/results", "`DIR` for balance.md and balance.jsonl; empty: the tables on standard output")
-	resume := flag.Bool("resume", false, "go on after the rows that DIR/balance.jsonl has already (same binary, same seeds)")
+	dir := flag.String("o", "bench/results",
+		"`DIR` for balance.md and balance.jsonl; empty: the tables on standard output")
+	resume := flag.Bool("resume", false,
+		"go on after the rows that DIR/balance.jsonl has already (same binary, same seeds)")
 	flag.Parse()
 	debug.SetGCPercent(800) // as homenode sim does
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -147,14 +149,16 @@ func judge(cells []*cell) error {
 		switch {
 		case by <= within:
 		case behind[c.Scenario] != "":
-			fmt.Fprintf(os.Stderr, "%s on %d nodes: %.1f %% behind %s; known: %s\n", c.Scenario, c.Nodes, 100*by, peer, behind[c.Scenario])
+			fmt.Fprintf(os.Stderr, "%s on %d nodes: %.1f %% behind %s; known: %s\n", c.Scenario, c.Nodes, 100*by, peer,
+				behind[c.Scenario])
 		default:
 			beaten++
 			fmt.Fprintf(os.Stderr, "%s on %d nodes: %.1f %% behind %s\n", c.Scenario, c.Nodes, 100*by, peer)
 		}
 	}
 	if broken+beaten > 0 {
-		return fmt.Errorf("%d rules broken; not within %.0f %% of the best in %d of %d cases", broken, 100*within, beaten, len(cells))
+		return fmt.Errorf("%d rules broken; not within %.0f %% of the best in %d of %d cases", broken, 100*within,
+			beaten, len(cells))
 	}
 	return nil
 }

@@ -13,17 +13,23 @@ func tables(to io.Writer, cells []*cell) error {
 	w := bufio.NewWriter(to)
 	h := thisRun()
 	fmt.Fprintf(w, "%s; `%s`. %d seeds of each scenario and size; means.\n\n", h.Machine, h.Command, cells[0].Seeds)
-	fmt.Fprintln(w, "Felt cost of an access that work wants, ns: the access, as many times longer as the work waits for a CPU (docs/design/simulator.md).")
+	fmt.Fprintln(w,
+		"Felt cost of an access that work wants, ns: the access, as many times longer as the work waits for a CPU "+
+			"(docs/design/simulator.md).")
 	fmt.Fprintf(w, "Best peer: of %s; behind it by so much, below zero ahead.\n\n", strings.Join(policies[1:], ", "))
-	fmt.Fprintf(w, "| scenario, nodes | %s | best peer | behind |\n|---%s|---|---|\n", strings.Join(policies, " | "), strings.Repeat("|---", len(policies)))
+	fmt.Fprintf(w, "| scenario, nodes | %s | best peer | behind |\n|---%s|---|---|\n", strings.Join(policies, " | "),
+		strings.Repeat("|---", len(policies)))
 	for _, c := range cells {
 		peer, behind := c.best(felt)
 		fmt.Fprintf(w, "| %s, %d |", c.Scenario, c.Nodes)
 		c.each(w, " %.1f |", felt)
 		fmt.Fprintf(w, " %s | %s |\n", peer, percent(behind))
 	}
-	fmt.Fprintf(w, "\nBy simulated queues instead of a formula: how many times longer work takes than alone on an idle host with near memory, the mean of %d instants (docs/design/simulator.md):\n\n", judged)
-	fmt.Fprintf(w, "| scenario, nodes | %s | best peer | behind |\n|---%s|---|---|\n", strings.Join(policies, " | "), strings.Repeat("|---", len(policies)))
+	fmt.Fprintf(w,
+		"\nBy simulated queues instead of a formula: how many times longer work takes than alone on an idle host "+
+			"with near memory, the mean of %d instants (docs/design/simulator.md):\n\n", judged)
+	fmt.Fprintf(w, "| scenario, nodes | %s | best peer | behind |\n|---%s|---|---|\n", strings.Join(policies, " | "),
+		strings.Repeat("|---", len(policies)))
 	for _, c := range cells {
 		peer, behind := c.best(stretch)
 		fmt.Fprintf(w, "| %s, %d |", c.Scenario, c.Nodes)
@@ -40,7 +46,8 @@ func tables(to io.Writer, cells []*cell) error {
 		{"Access alone, ns; who gets less CPU causes less traffic", " %.1f |", access},
 		{"Utility, percent", " %.1f |", func(r *row) float64 { return mean(r.Utility) }},
 		{"Slowdown of the important workload", " %.3f |", func(r *row) float64 { return mean(r.Important) }},
-		{"Homes changed (kernel-balancing: preferred nodes of workloads; numad: bindings)", " %.1f |", func(r *row) float64 { return mean(r.Homes) }},
+		{"Homes changed (kernel-balancing: preferred nodes of workloads; numad: bindings)", " %.1f |",
+			func(r *row) float64 { return mean(r.Homes) }},
 		{"… back within 15 minutes", " %.2f |", func(r *row) float64 { return mean(r.Back) }},
 		{"Moved, GiB", " %.1f |", func(r *row) float64 { return mean(r.Moved) }},
 		{"Refused", " %.2f |", func(r *row) float64 { return mean(r.Refused) }},
@@ -60,7 +67,8 @@ func (c *cell) each(w io.Writer, format string, figure func(*row) float64) {
 
 // detail is a table of one figure, without the scenarios in which it is 0 for all.
 func detail(w io.Writer, cells []*cell, title, format string, figure func(*row) float64) {
-	head := fmt.Sprintf("\n%s:\n\n| scenario, nodes | %s |\n|---%s|\n", title, strings.Join(policies, " | "), strings.Repeat("|---", len(policies)))
+	head := fmt.Sprintf("\n%s:\n\n| scenario, nodes | %s |\n|---%s|\n", title, strings.Join(policies, " | "),
+		strings.Repeat("|---", len(policies)))
 	for _, c := range cells {
 		sum := 0.0
 		for k := range c.Rows {
@@ -79,7 +87,9 @@ func detail(w io.Writer, cells []*cell, title, format string, figure func(*row) 
 
 // summary is one line a scenario: means over the sizes of host.
 func summary(w io.Writer, cells []*cell) {
-	fmt.Fprintf(w, "| scenario | %s | behind the best, by size | slowdown | best peer's | homes changed | most in a run | moved, GiB | numad | kernel |\n|---%s|\n",
+	fmt.Fprintf(w,
+		"| scenario | %s | behind the best, by size | slowdown | best peer's | homes changed | most in a run | "+
+			"moved, GiB | numad | kernel |\n|---%s|\n",
 		strings.Join(policies, " | "), strings.Repeat("|---", len(policies)+8))
 	var names []string
 	for _, c := range cells {
@@ -128,7 +138,8 @@ func summary(w io.Writer, cells []*cell) {
 			fmt.Fprint(w, "  |  |")
 		}
 		moved := func(r *row) float64 { return mean(r.Moved) }
-		fmt.Fprintf(w, " %.1f | %.0f | %.1f | %.1f | %.1f |\n", over("homenode", func(r *row) float64 { return mean(r.Homes) }), most,
+		fmt.Fprintf(w, " %.1f | %.0f | %.1f | %.1f | %.1f |\n",
+			over("homenode", func(r *row) float64 { return mean(r.Homes) }), most,
 			over("homenode", moved), over("numad", moved), over("kernel-balancing", moved))
 	}
 }

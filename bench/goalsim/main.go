@@ -38,7 +38,8 @@ type cell struct {
 func main() {
 	seeds := flag.Int("seeds", 50, "`N` variants of each scenario")
 	first := flag.Int("first", 1, "`SEED` of the first variant")
-	dir := flag.String("o", "bench/results", "`DIR` for share-goals.md and share-goals.csv; empty: the tables on standard output")
+	dir := flag.String("o", "bench/results",
+		"`DIR` for share-goals.md and share-goals.csv; empty: the tables on standard output")
 	after := flag.String("after", "", "take the seeds before the first from `FILE`, a share-goals.csv with just those")
 	most := flag.Duration("for", 24*time.Hour, "begin no other seed after `DURATION`")
 	flag.Parse()

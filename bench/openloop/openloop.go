@@ -60,7 +60,8 @@ const Most = 50_000_000
 // Check returns why a load cannot run; nil where it can.
 func (l *Load) Check() error {
 	if all := (l.Warm + l.Count).Seconds() * l.Rate; !(all >= 1 && all <= Most) {
-		return fmt.Errorf("%.0f requests (%.0f a second for %v); want 1 to %d: change the rate or the time", all, l.Rate, l.Warm+l.Count, Most)
+		return fmt.Errorf("%.0f requests (%.0f a second for %v); want 1 to %d: change the rate or the time", all,
+			l.Rate, l.Warm+l.Count, Most)
 	}
 	return nil
 }

@@ -34,12 +34,17 @@ type bench struct {
 }
 
 var benches = []bench{
-	{name: "place", pkg: "core/place", args: []string{"-test.bench", "^Benchmark(Place|Crowded)$", "-test.benchtime", "100x"}},
-	{name: "scan", pkg: "core/control", args: []string{"-test.bench", "^BenchmarkScan$/^calm$/^workloads=300$", "-test.benchtime", "200x"}},
-	{name: "start", pkg: "host/nri", args: []string{"-test.bench", "^BenchmarkCreateContainer$", "-test.benchtime", "1000x"}},
-	{name: "look", pkg: "host/observe", args: []string{"-test.bench", "^BenchmarkLook(300|Sleepers)$", "-test.benchtime", "30x"}},
+	{name: "place", pkg: "core/place", args: []string{"-test.bench", "^Benchmark(Place|Crowded)$", "-test.benchtime",
+		"100x"}},
+	{name: "scan", pkg: "core/control", args: []string{"-test.bench", "^BenchmarkScan$/^calm$/^workloads=300$",
+		"-test.benchtime", "200x"}},
+	{name: "start", pkg: "host/nri", args: []string{"-test.bench", "^BenchmarkCreateContainer$", "-test.benchtime",
+		"1000x"}},
+	{name: "look", pkg: "host/observe", args: []string{"-test.bench", "^BenchmarkLook(300|Sleepers)$",
+		"-test.benchtime", "30x"}},
 	// One thread plays the seeds; its CPU time is the figure.
-	{name: "hostile", pkg: "sim/hostile", args: []string{"-test.run", "^TestHostile$", "-test.count", "1"}, env: []string{"SEED=1", "SEEDS=20", "EVENTS=2000"}},
+	{name: "hostile", pkg: "sim/hostile", args: []string{"-test.run", "^TestHostile$", "-test.count", "1"},
+		env: []string{"SEED=1", "SEEDS=20", "EVENTS=2000"}},
 }
 
 func main() {
@@ -187,7 +192,8 @@ func table(base, now *side) error {
 		if len(ratios) == 0 {
 			continue
 		}
-		fmt.Printf("| %s | %.4g | %.4g | %.2f (%.2f to %.2f) |\n", key, quantile(was, 2), quantile(is, 2), quantile(ratios, 2), quantile(ratios, 1), quantile(ratios, 3))
+		fmt.Printf("| %s | %.4g | %.4g | %.2f (%.2f to %.2f) |\n", key, quantile(was, 2), quantile(is, 2),
+			quantile(ratios, 2), quantile(ratios, 1), quantile(ratios, 3))
 	}
 	return nil
 }

@@ -120,7 +120,8 @@ func redraw(dir, picture string) error {
 var arrivals = []int{2, 4, 2, 8, 4, 2, 16, 4, 2, 8, 3, 2, 4, 1, 2, 8}
 
 func arrival(id string, vcpus int) workload.Spec {
-	return workload.Spec{ID: workload.ID(id), Class: workload.Dedicated, Importance: workload.DefaultImportance, CPUs: vcpus,
+	return workload.Spec{ID: workload.ID(id), Class: workload.Dedicated, Importance: workload.DefaultImportance,
+		CPUs:   vcpus,
 		Memory: topology.KiB(vcpus) * 3 << 20, Given: true}
 }
 
@@ -205,7 +206,9 @@ func (p *point) allowed(first point) float64 {
 }
 
 func printCurve(w io.Writer, points []point) {
-	fmt.Fprintf(w, "%s; `go run ./bench/placement -curve`; %d rounds, alternating; median µs of a decision on a half full host.\n", machine(), len(points[0].Rounds))
+	fmt.Fprintf(w,
+		"%s; `go run ./bench/placement -curve`; %d rounds, alternating; median µs of a decision on a half full host.\n",
+		machine(), len(points[0].Rounds))
 	for _, series := range []string{"nodes", "CPUs"} {
 		head, beside := "nodes, 32 CPUs each", "nodes²"
 		if series == "CPUs" {
@@ -238,7 +241,8 @@ func printCurve(w io.Writer, points []point) {
 // drawCurve is one picture: both series from their smallest host on, so that
 // slopes can be compared.
 func drawCurve(points []point, machine string) string {
-	c := heat.Curve{Title: "Time of a placement decision on larger hosts", X: "size, times the smallest host", Y: "time, times the smallest host's", LogX: true, LogY: true,
+	c := heat.Curve{Title: "Time of a placement decision on larger hosts", X: "size, times the smallest host",
+		Y: "time, times the smallest host's", LogX: true, LogY: true,
 		XName: func(x float64) string { return fmt.Sprintf("%.0f", x) }}
 	line := func(series, kind string, y func(p, first point) float64) [][2]float64 {
 		var out [][2]float64
@@ -251,7 +255,8 @@ func drawCurve(points []point, machine string) string {
 	took := func(p, first point) float64 { return p.Median / first.Median }
 	for _, series := range []string{"nodes", "CPUs"} {
 		for _, kind := range curveKinds {
-			c.Lines = append(c.Lines, heat.Line{Name: "more " + series + ", " + kind + " workloads", Points: line(series, kind, took)})
+			c.Lines = append(c.Lines, heat.Line{Name: "more " + series + ", " + kind + " workloads",
+				Points: line(series, kind, took)})
 		}
 	}
 	allowed := func(p, first point) float64 { return p.allowed(first) }

@@ -34,14 +34,18 @@ func main() {
 	shared := flag.String("cases", "../shared/cases", "`DIR` with cases/ and the peers' results.jsonl")
 	limits := flag.Bool("limit", false, "compute what no on-line policy can be expected to beat (a minute)")
 	scorer := flag.String("scorer", "", "write cases and results for score.py to `DIR`")
-	fast := flag.Bool("speed", false, "decision times beside the reference policies, Nova and the kubelet's managers, on CASE... or on traces of its own")
-	caches := flag.Bool("caches", false, "last-level caches a dedicated guest, beside the rules that the kubelet and nri-plugins document")
+	fast := flag.Bool("speed", false,
+		"decision times beside the reference policies, Nova and the kubelet's managers, on CASE... or on traces of "+
+			"its own")
+	caches := flag.Bool("caches", false,
+		"last-level caches a dedicated guest, beside the rules that the kubelet and nri-plugins document")
 	grow := flag.Bool("curve", false, "decision times on hosts of growing size")
 	picture := flag.String("svg", "", "with -curve: `FILE` for a picture")
 	o := speedOptions{}
 	flag.IntVar(&o.rounds, "rounds", 5, "rounds of -speed and -curve, at least 1; 0 with -curve draws what -o holds")
 	flag.IntVar(&o.arrivals, "arrivals", 400, "arrivals in each of the traces that -speed makes")
-	flag.BoolVar(&o.kubelet, "kubelet", false, "with -speed: build and run the kubelet's managers too (first build: a quarter of an hour)")
+	flag.BoolVar(&o.kubelet, "kubelet", false,
+		"with -speed: build and run the kubelet's managers too (first build: a quarter of an hour)")
 	flag.StringVar(&o.sources, "peers", "bench/placement/peers", "with -speed: `DIR` with the peers' drivers")
 	flag.StringVar(&o.keep, "o", "", "with -speed, -curve: `DIR` for the table and the raw times")
 	flag.Parse()
@@ -51,8 +55,9 @@ func main() {
 	o.arrivals = max(1, o.arrivals)
 	out := bufio.NewWriter(os.Stdout)
 	b := bench{
-		shared: *shared, paths: flag.Args(), lines: *lines, scores: *scores, caches: *caches, limits: *limits, scorer: *scorer,
-		o: replay.Options{Peer: *peer, Must: *all, Repack: *repack},
+		shared: *shared, paths: flag.Args(), lines: *lines, scores: *scores, caches: *caches, limits: *limits,
+		scorer: *scorer,
+		o:      replay.Options{Peer: *peer, Must: *all, Repack: *repack},
 	}
 	var err error
 	switch {

@@ -97,7 +97,8 @@ func newBook(c *replay.Case) *book {
 
 func (b *book) take(vm string, parts []part) {
 	for _, p := range parts {
-		b.free[p.node] = slices.DeleteFunc(b.free[p.node], func(c topology.CPUID) bool { return slices.Contains(p.cpus, c) })
+		b.free[p.node] = slices.DeleteFunc(b.free[p.node],
+			func(c topology.CPUID) bool { return slices.Contains(p.cpus, c) })
 		b.mem[p.node] -= p.mem
 		b.running[p.node] += len(p.cpus)
 	}

@@ -12,12 +12,13 @@ import (
 // Score is what the shared scorer (cases/score.py) says of one peer on one case;
 // the JSON names are the scorer's.
 type Score struct {
-	Peer         string         `json:"peer"`
-	Case         string         `json:"case"`
-	N            int            `json:"n"`
-	Accepted     int            `json:"accepted"`
-	AcceptedVCPU float64        `json:"acc_vcpu"`      // of offered vCPUs
-	Local        float64        `json:"local"`         // of accepted vCPUs: all of the workload's memory is on their node
+	Peer         string  `json:"peer"`
+	Case         string  `json:"case"`
+	N            int     `json:"n"`
+	Accepted     int     `json:"accepted"`
+	AcceptedVCPU float64 `json:"acc_vcpu"` // of offered vCPUs
+	// of accepted vCPUs: all of the workload's memory is on their node
+	Local        float64        `json:"local"`
 	LocalGoodput float64        `json:"local_goodput"` // the same of offered vCPUs
 	Utility      float64        `json:"utility"`       // Σ vCPUs × max(0.05, 2 − cost) over offered vCPUs
 	Cost         float64        `json:"cost"`          // mean access cost over accepted vCPUs, local = 1

@@ -112,7 +112,8 @@ func speed(w io.Writer, paths []string, o speedOptions) error {
 			for k, ns := range times {
 				slices.Sort(ns)
 				at := func(q int) float64 { return float64(ns[min(len(ns)-1, len(ns)*q/100)]) / 1e3 }
-				samples = append(samples, sample{Round: round, Peer: k[0], Case: k[1], Nodes: nodes[k[1]], N: len(ns), Accepted: taken[k], P50: at(50), P90: at(90), Max: at(100)})
+				samples = append(samples, sample{Round: round, Peer: k[0], Case: k[1], Nodes: nodes[k[1]], N: len(ns),
+					Accepted: taken[k], P50: at(50), P90: at(90), Max: at(100)})
 			}
 		}
 		fmt.Fprintf(os.Stderr, "round %d of %d\n", round+1, o.rounds)
@@ -138,8 +139,13 @@ func (o speedOptions) contenders(cases []*replay.Case, paths []string) (out []co
 	out = append(out, contender{"homenode", func(decided decision) error {
 		start := time.Now()
 		for _, c := range cases {
-			err := replay.Run(c, replay.Options{Peer: "homenode", Now: func() int64 { return time.Since(start).Nanoseconds() },
-				Answered: func(a *replay.Answer, _ *place.Ledger) error { decided(a.Peer, a.Case, a.OK, a.Nanos); return nil }})
+			err := replay.Run(c,
+				replay.Options{Peer: "homenode", Now: func() int64 { return time.Since(start).Nanoseconds() },
+					Answered: func(a *replay.Answer, _ *place.Ledger) error {
+						decided(a.Peer, a.Case, a.OK,
+							a.Nanos)
+						return nil
+					}})
 			if err != nil {
 				return err
 			}
@@ -210,7 +216,8 @@ func (o speedOptions) nova() (string, []string, error) {
 		if err := fetch("", "python3", "-m", "venv", "--clear", dir); err != nil {
 			return "", nil, err
 		}
-		if err := fetch("", python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "nova=="+novaVersion); err != nil {
+		if err := fetch("", python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check",
+			"nova=="+novaVersion); err != nil {
 			return "", nil, err
 		}
 	}
@@ -257,7 +264,8 @@ func printSpeed(w io.Writer, samples []sample, cases []*replay.Case, skipped []s
 			peers = append(peers, s.Peer)
 		}
 	}
-	fmt.Fprintf(w, "%s; `%s`; %d rounds, alternating.\n\n", machine(), strings.Join(append([]string{"go run ./bench/placement"}, os.Args[1:]...), " "), rounds)
+	fmt.Fprintf(w, "%s; `%s`; %d rounds, alternating.\n\n", machine(),
+		strings.Join(append([]string{"go run ./bench/placement"}, os.Args[1:]...), " "), rounds)
 	fmt.Fprint(w, "| decision, median µs (times homenode's) |")
 	for _, c := range cases {
 		fmt.Fprintf(w, " %s |", c.Name)
@@ -293,7 +301,8 @@ func printSpeed(w io.Writer, samples []sample, cases []*replay.Case, skipped []s
 				for k := range ours {
 					ratios[k] = theirs[k] / ours[k]
 				}
-				fmt.Fprintf(w, " (%s; %s to %s)", short(median(ratios)), short(slices.Min(ratios)), short(slices.Max(ratios)))
+				fmt.Fprintf(w, " (%s; %s to %s)", short(median(ratios)), short(slices.Min(ratios)),
+					short(slices.Max(ratios)))
 			}
 			fmt.Fprint(w, " |")
 		}
@@ -338,12 +347,14 @@ func machine() string {
 	}
 	load := strings.Fields(text("/proc/loadavg"))
 	return fmt.Sprintf("%s, %d CPUs; Linux %s; %s; load average %s", model, runtime.NumCPU(),
-		strings.TrimSpace(text("/proc/sys/kernel/osrelease")), runtime.Version(), strings.Join(load[:min(3, len(load))], " "))
+		strings.TrimSpace(text("/proc/sys/kernel/osrelease")), runtime.Version(),
+		strings.Join(load[:min(3, len(load))], " "))
 }
 
 // keepSpeed keeps the table and the raw samples under it.
 func keepSpeed(dir string, table []byte, samples []sample) error {
-	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "placement-speed.md"), table, 0o644)); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "placement-speed.md"), table,
+		0o644)); err != nil {
 		return err
 	}
 	f, err := os.Create(filepath.Join(dir, "placement-speed.jsonl"))

@@ -45,7 +45,9 @@ func rival(s Score, all []Score) string {
 }
 
 func printTraces(w io.Writer, ours []Score, byCase map[string][]Score) {
-	fmt.Fprintln(w, "| trace | utility % | best peer | its utility % | difference | accepted vCPU % | local % | cores shared | fewest of peers that accept as much | rejected with room | p50 µs |")
+	fmt.Fprintln(w,
+		"| trace | utility % | best peer | its utility % | difference | accepted vCPU % | local % | cores shared | "+
+			"fewest of peers that accept as much | rejected with room | p50 µs |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|")
 	var u, b, worst float64
 	n, bad := 0, 0
@@ -57,8 +59,10 @@ func printTraces(w io.Writer, ours []Score, byCase map[string][]Score) {
 			continue
 		}
 		p := best(byCase[s.Case])
-		fmt.Fprintf(w, "| %s | %.1f | %s | %.1f | %+.1f | %.1f | %.1f | %.1f | %s | %d | %.1f |\n", s.Case, 100*s.Utility, p.Peer, 100*p.Utility,
-			100*(s.Utility-p.Utility), 100*s.AcceptedVCPU, 100*s.Local, s.Shares, rival(s, byCase[s.Case]), s.RejectedRoom, s.P50)
+		fmt.Fprintf(w, "| %s | %.1f | %s | %.1f | %+.1f | %.1f | %.1f | %.1f | %s | %d | %.1f |\n", s.Case,
+			100*s.Utility, p.Peer, 100*p.Utility,
+			100*(s.Utility-p.Utility), 100*s.AcceptedVCPU, 100*s.Local, s.Shares, rival(s, byCase[s.Case]),
+			s.RejectedRoom, s.P50)
 		if is(s, "churn_") {
 			u = u + s.Utility
 			b = b + p.Utility
@@ -67,7 +71,9 @@ func printTraces(w io.Writer, ours []Score, byCase map[string][]Score) {
 		}
 	}
 	if n > 0 {
-		fmt.Fprintf(w, "\nOver the %d churn traces: mean utility %.2f %%, mean of each trace's best peer %.2f %%, most behind on one trace %.1f points; violations in all cases: %d.\n",
+		fmt.Fprintf(w,
+			"\nOver the %d churn traces: mean utility %.2f %%, mean of each trace's best peer %.2f %%, most behind "+
+				"on one trace %.1f points; violations in all cases: %d.\n",
 			n, 100*u/float64(n), 100*b/float64(n), -100*worst, bad)
 	}
 }
@@ -75,7 +81,9 @@ func printTraces(w io.Writer, ours []Score, byCase map[string][]Score) {
 // printMoves sets runs with moves beside the same runs without. limits has one
 // entry for each churn trace, or none.
 func printMoves(w io.Writer, ours, moved []Score, limits []Limit) {
-	head, rule := "| trace | utility % | with moves | difference | lasting | moves an arrival | GiB an arrival | rejected with room | p99 ms |", "|---|---|---|---|---|---|---|---|---|"
+	head,
+		rule := "| trace | utility % | with moves | difference | lasting | moves an arrival | GiB an arrival | "+
+		"rejected with room | p99 ms |", "|---|---|---|---|---|---|---|---|---|"
 	if limits != nil {
 		head, rule = head+" as one node | best policy | its mean |", rule+"---|---|---|"
 	}
@@ -93,8 +101,10 @@ func printMoves(w io.Writer, ours, moved []Score, limits []Limit) {
 			continue
 		}
 		arrivals := float64(max(1, m.N))
-		fmt.Fprintf(w, "| %s | %.1f | %.1f | %+.1f | %.1f | %.3f | %.2f | %d, was %d | %.1f |", m.Case, 100*ours[i].Utility, 100*m.Utility, 100*(m.Utility-ours[i].Utility),
-			100*m.Lasting, float64(m.Moves)/arrivals, m.MovedGiB/arrivals, m.RejectedRoom, ours[i].RejectedRoom, m.P99/1000)
+		fmt.Fprintf(w, "| %s | %.1f | %.1f | %+.1f | %.1f | %.3f | %.2f | %d, was %d | %.1f |", m.Case,
+			100*ours[i].Utility, 100*m.Utility, 100*(m.Utility-ours[i].Utility),
+			100*m.Lasting, float64(m.Moves)/arrivals, m.MovedGiB/arrivals, m.RejectedRoom, ours[i].RejectedRoom,
+			m.P99/1000)
 		if limits != nil {
 			x := limits[n]
 			fmt.Fprintf(w, " %.1f | %.1f | %.1f |", 100*x.Greedy, 100*x.Optimal, 100*x.Mean)
@@ -114,10 +124,15 @@ func printMoves(w io.Writer, ours, moved []Score, limits []Limit) {
 		return
 	}
 	k := 100 / float64(n)
-	fmt.Fprintf(w, "\nOver the %d churn traces: mean utility %.2f %% with moves, %.2f %% without, %+.2f points; lasting %.2f %%; %.3f moves and %.2f GiB an arrival; violations in all cases: %d.\n",
-		n, k*sum.Utility, k*before, k*(sum.Utility-before), k*sum.Lasting, float64(sum.Moves)/float64(max(1, sum.N)), sum.MovedGiB/float64(max(1, sum.N)), bad)
+	fmt.Fprintf(w,
+		"\nOver the %d churn traces: mean utility %.2f %% with moves, %.2f %% without, %+.2f points; lasting %.2f "+
+			"%%; %.3f moves and %.2f GiB an arrival; violations in all cases: %d.\n",
+		n, k*sum.Utility, k*before, k*(sum.Utility-before), k*sum.Lasting, float64(sum.Moves)/float64(max(1, sum.N)),
+		sum.MovedGiB/float64(max(1, sum.N)), bad)
 	if limits != nil {
-		fmt.Fprintf(w, "Were each host one node: %.2f %% admitting all that fits; with memory without end, %.2f %% under the policy that is best in expectation, whose mean over such traces is %.2f %%.\n",
+		fmt.Fprintf(w,
+			"Were each host one node: %.2f %% admitting all that fits; with memory without end, %.2f %% under the "+
+				"policy that is best in expectation, whose mean over such traces is %.2f %%.\n",
 			k*top.Greedy, k*top.Optimal, k*top.Mean)
 	}
 }
@@ -131,7 +146,9 @@ func printPeers(w io.Writer, ours, peers []Score, hosts []string) {
 	}
 	slices.Sort(names)
 	fmt.Fprintf(w, "\nChurn traces on hosts %s*, means:\n\n", strings.Join(hosts, "*, "))
-	fmt.Fprintln(w, "| peer | traces | utility % | accepted vCPU % | local % | cost | imbalance | cores shared | rejected with room | missed local | p50 µs |")
+	fmt.Fprintln(w,
+		"| peer | traces | utility % | accepted vCPU % | local % | cost | imbalance | cores shared | rejected with "+
+			"room | missed local | p50 µs |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|")
 	row := func(name string, all []Score) {
 		var m Score
@@ -156,8 +173,10 @@ func printPeers(w io.Writer, ours, peers []Score, hosts []string) {
 			m.P50 += s.P50
 		}
 		if n > 0 {
-			fmt.Fprintf(w, "| %s | %.0f | %.1f | %.1f | %.1f | %.4f | %.2f | %.2f | %.1f | %.1f | %.0f |\n", name, n, 100*m.Utility/n, 100*m.AcceptedVCPU/n,
-				100*m.Local/n, m.Cost/max(1, took), m.Imbalance/n, m.Shares/n, float64(m.RejectedRoom)/n, float64(m.MissedLocal)/n, m.P50/n)
+			fmt.Fprintf(w, "| %s | %.0f | %.1f | %.1f | %.1f | %.4f | %.2f | %.2f | %.1f | %.1f | %.0f |\n", name, n,
+				100*m.Utility/n, 100*m.AcceptedVCPU/n,
+				100*m.Local/n, m.Cost/max(1, took), m.Imbalance/n, m.Shares/n, float64(m.RejectedRoom)/n,
+				float64(m.MissedLocal)/n, m.P50/n)
 		}
 	}
 	row(ours[0].Peer, ours)
@@ -179,6 +198,7 @@ func printProbes(w io.Writer, ours []Score, byCase map[string][]Score) {
 				pass++
 			}
 		}
-		fmt.Fprintf(w, "| %s | %s | %d of %d |\n", strings.TrimPrefix(s.Case, "p_"), s.Expect, pass, len(byCase[s.Case]))
+		fmt.Fprintf(w, "| %s | %s | %d of %d |\n", strings.TrimPrefix(s.Case, "p_"), s.Expect, pass,
+			len(byCase[s.Case]))
 	}
 }

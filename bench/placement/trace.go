@@ -43,7 +43,8 @@ var speedShapes = []shape{{2, 1, 20}, {2, 2, 16}, {2, 4, 16}}
 
 func (s shape) host() traceHost {
 	all := s.sockets * s.nodes * s.cores
-	h := traceHost{Name: fmt.Sprintf("%dx%dx%d", s.sockets, s.nodes, s.cores), Reserved: []int{0, all}, Devices: []struct{}{}}
+	h := traceHost{Name: fmt.Sprintf("%dx%dx%d", s.sockets, s.nodes, s.cores), Reserved: []int{0, all},
+		Devices: []struct{}{}}
 	for i := range s.sockets * s.nodes {
 		n := traceNode{ID: i, Socket: i / s.nodes, MiB: int64(s.cores) * 8 << 10}
 		for c := i * s.cores; c < (i+1)*s.cores; c++ {

@@ -24,8 +24,10 @@ type cacheRule struct {
 var cacheRules = []cacheRule{
 	{"kubelet, prefer-align-cpus-by-uncorecache", kubeletUncore},
 	{"nri-plugins, topology-aware", poolTree},
-	{"nri-plugins, balloons, spread", func(b *cacheBook, v int, m topology.KiB) []topology.CPUID { return balloon(b, v, m, true) }},
-	{"nri-plugins, balloons, packed", func(b *cacheBook, v int, m topology.KiB) []topology.CPUID { return balloon(b, v, m, false) }},
+	{"nri-plugins, balloons, spread",
+		func(b *cacheBook, v int, m topology.KiB) []topology.CPUID { return balloon(b, v, m, true) }},
+	{"nri-plugins, balloons, packed",
+		func(b *cacheBook, v int, m topology.KiB) []topology.CPUID { return balloon(b, v, m, false) }},
 }
 
 // cacheBook is who holds which CPUs and how much memory of each node.
@@ -156,7 +158,8 @@ func (a *accumulator) cores(in topology.CPUSet) {
 	}
 	a.wholes(cores)
 	rest := in.Intersect(a.from).Slice()
-	slices.SortStableFunc(rest, func(x, y topology.CPUID) int { return cmp.Compare(a.freeSiblings(x), a.freeSiblings(y)) })
+	slices.SortStableFunc(rest,
+		func(x, y topology.CPUID) int { return cmp.Compare(a.freeSiblings(x), a.freeSiblings(y)) })
 	for _, cpu := range rest {
 		if a.needs() == 0 {
 			return
@@ -355,7 +358,8 @@ func (r cacheRule) run(c *replay.Case, t *cacheTally) error {
 				continue
 			}
 			if cpus.Len() != e.Spec.CPUs || !cpus.SubsetOf(b.free) {
-				return fmt.Errorf("%s, %s: %s gets CPUs %s, wanted %d of the free ones %s", c.Name, r.name, e.VM, cpus, e.Spec.CPUs, b.free)
+				return fmt.Errorf("%s, %s: %s gets CPUs %s, wanted %d of the free ones %s", c.Name, r.name, e.VM, cpus,
+					e.Spec.CPUs, b.free)
 			}
 			mem := b.lay(cpus, e.Spec.Memory)
 			if mem == nil {
@@ -424,12 +428,16 @@ func compareCaches(w io.Writer, paths []string, o replay.Options) error {
 		}
 		rows = append(rows, t)
 	}
-	fmt.Fprintf(w, "%d traces on hosts with several last-level caches a node, %d arrivals:\n\n", len(cases), ours.arrivals)
-	fmt.Fprintln(w, "| policy | accepted guests | their vCPUs | caches a guest | least possible for these | guests in more caches than needed | nodes a guest |")
+	fmt.Fprintf(w, "%d traces on hosts with several last-level caches a node, %d arrivals:\n\n", len(cases),
+		ours.arrivals)
+	fmt.Fprintln(w,
+		"| policy | accepted guests | their vCPUs | caches a guest | least possible for these | guests in more "+
+			"caches than needed | nodes a guest |")
 	fmt.Fprintln(w, "|---|---|---|---|---|---|---|")
 	for _, t := range rows {
 		n := float64(max(1, t.accepted))
-		fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.1f %% | %.3f |\n", t.name, t.accepted, t.vcpus, float64(t.caches)/n, float64(t.least)/n, 100*float64(t.over)/n, float64(t.nodes)/n)
+		fmt.Fprintf(w, "| %s | %d | %d | %.3f | %.3f | %.1f %% | %.3f |\n", t.name, t.accepted, t.vcpus,
+			float64(t.caches)/n, float64(t.least)/n, 100*float64(t.over)/n, float64(t.nodes)/n)
 	}
 	return nil
 }

@@ -43,15 +43,19 @@ func main() {
 	for i := 0; i < len(buf); i += 4096 {
 		buf[i] = 1
 	}
-	fmt.Printf("%s; Linux %s; %s against gcc -O3; buffer %d MiB; load average %s\n\n", word("/proc/cpuinfo", "model name"), line("/proc/sys/kernel/osrelease"), runtime.Version(), len(buf)>>20, line("/proc/loadavg"))
-	fmt.Println("| quantity | Go | C | unit | Go / C | 95 % interval | pairs | thrown out | target | |\n|---|---|---|---|---|---|---|---|---|---|")
+	fmt.Printf("%s; Linux %s; %s against gcc -O3; buffer %d MiB; load average %s\n\n",
+		word("/proc/cpuinfo", "model name"), line("/proc/sys/kernel/osrelease"), runtime.Version(), len(buf)>>20,
+		line("/proc/loadavg"))
+	fmt.Println("| quantity | Go | C | unit | Go / C | 95 % interval | pairs | thrown out | target | " +
+		"|\n|---|---|---|---|---|---|---|---|---|---|")
 	misses := 0
 	for i, c := range contests(buf) {
 		if !compare(c, *rows, *limit, uint64(i)) {
 			misses++
 		}
 	}
-	fmt.Printf("\nA quantity misses its target when the median ratio is outside and the interval does not reach into it. Missed: %d.\n", misses)
+	fmt.Printf("\nA quantity misses its target when the median ratio is outside and the interval does not reach into "+
+		"it. Missed: %d.\n", misses)
 	if misses > 0 {
 		os.Exit(1)
 	}
@@ -91,7 +95,8 @@ func contests(buf []byte) []contest {
 		chase("latency, 16 KiB", func() *kernel.Ring { return kernel.BuildSmallRing(buf[:16<<10], 2) }),
 		chase("latency, 512 KiB", func() *kernel.Ring { return kernel.BuildSmallRing(buf[:512<<10], 3) }),
 	}
-	kinds := map[string]C.int{"r": C.REF_R, "w": C.REF_W, "nt": C.REF_NT, "1:1": C.REF_1, "2:1": C.REF_2, "3:1": C.REF_3, "triad": C.REF_TRIAD, "nt-triad": C.REF_NTTRIAD}
+	kinds := map[string]C.int{"r": C.REF_R, "w": C.REF_W, "nt": C.REF_NT, "1:1": C.REF_1, "2:1": C.REF_2,
+		"3:1": C.REF_3, "triad": C.REF_TRIAD, "nt-triad": C.REF_NTTRIAD}
 	stream := func(s kernel.Stream, label string) contest {
 		steps, next := s.Steps(len(buf)), 0
 		// About 4 ms of work a sample.
@@ -105,7 +110,8 @@ func contests(buf []byte) []contest {
 					next = 0
 				}
 				if inC {
-					C.ref_steps(width(s), kinds[s.Mix], (*C.char)(unsafe.Pointer(&buf[0])), C.size_t(part), C.long(next), C.long(next+count))
+					C.ref_steps(width(s), kinds[s.Mix], (*C.char)(unsafe.Pointer(&buf[0])), C.size_t(part),
+						C.long(next), C.long(next+count))
 				} else {
 					for i := next; i < next+count; i++ {
 						s.Step(buf, i)
@@ -195,7 +201,8 @@ func compare(c contest, rows int, limit time.Duration, seed uint64) bool {
 		word = "undecided"
 	}
 	fmt.Printf("| %s | %.2f | %.2f | %s | **%.3f** | %.3f to %.3f | %d | %d | %.0f %% | %s |\n",
-		c.name, measure.Median(inGo), measure.Median(inC), c.unit, m, float64(ci[0]), float64(ci[1]), len(ratios), thrown, 100*c.target, word)
+		c.name, measure.Median(inGo), measure.Median(inC), c.unit, m, float64(ci[0]), float64(ci[1]), len(ratios),
+		thrown, 100*c.target, word)
 	return !missed
 }
 

@@ -80,7 +80,8 @@ func measure(n int, sleeper []string, rounds int, warm, over time.Duration, prog
 	}
 	for _, program := range programs {
 		all := slices.Sorted(slices.Values(shares[program]))
-		fmt.Printf("%s: median %.2f %% of a CPU (%.2f to %.2f) beside %d processes\n", program, all[len(all)/2], all[0], all[len(all)-1], n)
+		fmt.Printf("%s: median %.2f %% of a CPU (%.2f to %.2f) beside %d processes\n", program, all[len(all)/2], all[0],
+			all[len(all)-1], n)
 	}
 	return nil
 }

@@ -46,11 +46,18 @@ var rules = []rule{
 	{name: "kernel", what: "the kernel alone, without its NUMA balancing", balancing: off, caches: off},
 	{name: "balancing", what: "the kernel with its NUMA balancing", balancing: on, caches: off, nodes: 2},
 	{name: "cache-aware", what: "the kernel with cache-aware scheduling", balancing: off, caches: on},
-	{name: "numad", what: "numad looks after the programs", balancing: off, caches: off, later: true, command: "numad", nodes: 2},
-	{name: "taskset", what: "taskset gives each running program its part of the CPUs, in the order of their numbers", balancing: off, caches: off, later: true, homes: slicesOf, command: "taskset"},
-	{name: "nova", what: "as OpenStack Nova pins: CPUs and memory of one node, a CPU for each vCPU", balancing: off, caches: off, homes: pinned, command: "numactl"},
-	{name: "kubelet", what: "as the kubelet's static CPU manager: CPUs of its own for each, from the start; memory where it falls", balancing: off, caches: off, homes: static, command: "taskset"},
-	{name: "first-free", what: "the first CPUs by number that are free", balancing: off, caches: off, homes: firstFree, command: "taskset"},
+	{name: "numad", what: "numad looks after the programs", balancing: off, caches: off, later: true, command: "numad",
+		nodes: 2},
+	{name: "taskset", what: "taskset gives each running program its part of the CPUs, in the order of their numbers",
+		balancing: off, caches: off, later: true, homes: slicesOf, command: "taskset"},
+	{name: "nova", what: "as OpenStack Nova pins: CPUs and memory of one node, a CPU for each vCPU", balancing: off,
+		caches: off, homes: pinned, command: "numactl"},
+	{name: "kubelet",
+		what: "as the kubelet's static CPU manager: CPUs of its own for each, from the start; memory where " +
+			"it falls",
+		balancing: off, caches: off, homes: static, command: "taskset"},
+	{name: "first-free", what: "the first CPUs by number that are free", balancing: off, caches: off, homes: firstFree,
+		command: "taskset"},
 	{name: "homenode", what: "Homenode in enforce mode", balancing: asFound, caches: asFound},
 }
 
@@ -100,7 +107,8 @@ func (r *rule) possible(h *topology.Host, homenode string) error {
 	}
 	if r.command != "" {
 		if _, err := exec.LookPath(r.command); err != nil {
-			return fmt.Errorf("%s is not installed: apt-get install %s", r.command, cmp.Or(map[string]string{"taskset": "util-linux"}[r.command], r.command))
+			return fmt.Errorf("%s is not installed: apt-get install %s", r.command,
+				cmp.Or(map[string]string{"taskset": "util-linux"}[r.command], r.command))
 		}
 	}
 	return nil
@@ -238,7 +246,8 @@ func (l *ledger) nodes() []topology.CPUSet {
 			out = append(out, cpus)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b topology.CPUSet) int { return cmp.Compare(a.Overlap(l.free), b.Overlap(l.free)) })
+	slices.SortStableFunc(out,
+		func(a, b topology.CPUSet) int { return cmp.Compare(a.Overlap(l.free), b.Overlap(l.free)) })
 	return out
 }
 

@@ -211,7 +211,8 @@ var word = regexp.MustCompile(`^[a-z][a-z0-9-]{0,40}$`)
 // check returns what is wrong with an experiment, and the path of the key.
 func (e *Experiment) check() (path string, err error) {
 	for _, must := range []struct{ path, value string }{
-		{"name", e.Name}, {"title", e.Title}, {"published.source", e.Published.Source}, {"published.url", e.Published.URL},
+		{"name", e.Name}, {"title", e.Title}, {"published.source", e.Published.Source},
+		{"published.url", e.Published.URL},
 		{"published.machine", e.Published.Machine}, {"published.result", e.Published.Result}, {"repeats", e.Repeats},
 	} {
 		if strings.TrimSpace(must.value) == "" {
@@ -220,7 +221,9 @@ func (e *Experiment) check() (path string, err error) {
 	}
 	switch {
 	case e.Published.URL != noAddress && !strings.HasPrefix(e.Published.URL, "https://"):
-		return "published.url", fmt.Errorf("%q; want an address with https://, or %s where the source has no public one", strict.Clip(e.Published.URL), noAddress)
+		return "published.url",
+			fmt.Errorf("%q; want an address with https://, or %s where the source has no public one",
+				strict.Clip(e.Published.URL), noAddress)
 	case !word.MatchString(e.Name):
 		return "name", fmt.Errorf("%q; want lower-case letters, digits and -", strict.Clip(e.Name))
 	case e.Needs.CPUs < 1 || e.Needs.Nodes < 1 || e.Needs.Memory < 1:
@@ -256,7 +259,8 @@ func (e *Experiment) check() (path string, err error) {
 	for i, a := range e.Arms {
 		switch {
 		case ruleOf(a) == nil && e.variant(a) == nil:
-			return fmt.Sprintf("arms[%d]", i), fmt.Errorf("%q; want one of %s, or a name of variants", a, strings.Join(ruleNames(), ", "))
+			return fmt.Sprintf("arms[%d]", i), fmt.Errorf("%q; want one of %s, or a name of variants", a,
+				strings.Join(ruleNames(), ", "))
 		case slices.Contains(e.Arms[:i], a):
 			return fmt.Sprintf("arms[%d]", i), fmt.Errorf("%s: given twice", a)
 		}

@@ -98,11 +98,14 @@ type serial struct {
 
 // domainOf describes the guest of an instance, in a home. Without KVM its processors are emulated.
 func domainOf(in *instance, h home, emulate bool, kernel, initrd, init, console string) ([]byte, error) {
-	d := domain{Type: "kvm", Name: in.name, Memory: memory{"MiB", in.ask.memory}, VCPU: vcpu{"static", in.ask.cpus}, CPU: cpuMode{"host-passthrough"}, End: "destroy", Reboot: "destroy"}
+	d := domain{Type: "kvm", Name: in.name, Memory: memory{"MiB", in.ask.memory}, VCPU: vcpu{"static", in.ask.cpus},
+		CPU: cpuMode{"host-passthrough"}, End: "destroy", Reboot: "destroy"}
 	if emulate {
 		d.Type, d.CPU.Mode = "qemu", "maximum" // the host's own processor cannot be passed through
 	}
-	d.OS = bootOS{"hvm", kernel, initrd, "root=host rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=1048576 ro console=ttyS0 quiet panic=-1 noresume init=" + init}
+	d.OS = bootOS{"hvm", kernel, initrd,
+		"root=host rootfstype=9p rootflags=trans=virtio,version=9p2000.L,msize=1048576 ro console=ttyS0 quiet " +
+			"panic=-1 noresume init=" + init}
 	d.Share.Type = "mount"
 	d.Share.Access = "passthrough"
 	d.Share.Source.Dir = "/"

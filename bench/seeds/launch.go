@@ -163,7 +163,8 @@ func (in *instance) pod(s *state, argv []string) []string {
 		"--memory-limit", strconv.Itoa((in.ask.memory + 64) << 20),
 		"--mount", "type=bind,src=" + s.Dir + ",dst=" + s.Dir + ",options=rbind:rw",
 		// ctr gives a container without an image no environment.
-		"--env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "--env", marker + s.Run, "--cwd", s.Dir,
+		"--env", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "--env", marker + s.Run, "--cwd",
+		s.Dir,
 		"--rootfs", podRoot, in.name}, argv...)
 }
 
@@ -395,7 +396,8 @@ func (l *lab) confineRunning(ctx context.Context, pid int, cpus topology.CPUSet)
 }
 
 // numadFiles is what numad writes for all of the machine (numad.c, main and set_thp_scan_sleep_ms).
-var numadFiles = []string{"/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs", "/sys/kernel/mm/ksm/merge_across_nodes"}
+var numadFiles = []string{"/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs",
+	"/sys/kernel/mm/ksm/merge_across_nodes"}
 
 const numadPID = "/run/numad.pid"
 
@@ -421,7 +423,8 @@ func (l *lab) startNumad(ctx context.Context, placed []*instance) error {
 			argv = append(argv, "-p", strconv.Itoa(pid))
 		}
 	}
-	if err := l.do(ctx, "exec numad "+strings.Join(argv, " "), 10*time.Second); err != nil { // it goes into the background
+	// it goes into the background
+	if err := l.do(ctx, "exec numad "+strings.Join(argv, " "), 10*time.Second); err != nil {
 		return err
 	}
 	for range 50 {
@@ -493,7 +496,8 @@ func (l *lab) startDaemon(ctx context.Context) error {
 	}
 	config := filepath.Join(dir, "config.yaml")
 	batch := slices.ContainsFunc(l.e.Programs, func(p Program) bool { return p.Class == "batch" })
-	err = os.WriteFile(config, []byte(fmt.Sprintf(`manage: {include: ["*%s*"], min_age: 0s, min_memory: 1MiB, min_cpu: 0}
+	err = os.WriteFile(config,
+		[]byte(fmt.Sprintf(`manage: {include: ["*%s*"], min_age: 0s, min_memory: 1MiB, min_cpu: 0}
 restore_on_stop: true
 libvirt: {manage: all}
 irq: "off"
@@ -509,7 +513,8 @@ share: {enabled: %t}
 	}
 	defer log.Close()
 	d.cmd = l.shell("")
-	d.cmd.Path, d.cmd.Args = l.homenode, []string{l.homenode, "daemon", "--mode", "enforce", "--config", config, "--state-dir", d.dir, "--socket", d.socket}
+	d.cmd.Path, d.cmd.Args = l.homenode, []string{l.homenode, "daemon", "--mode", "enforce", "--config", config,
+		"--state-dir", d.dir, "--socket", d.socket}
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	l.state.Homenode, l.state.Daemons = l.homenode, append(l.state.Daemons, d.dir)
 	if err := l.state.save(); err != nil {

@@ -81,15 +81,20 @@ func (o *options) flags(f *flag.FlagSet) {
 	f.BoolVar(&o.list, "list", false, "list the experiments, and what is missing here")
 	f.BoolVar(&o.describe, "describe", false, "print the source, the published result, and the commands and sizes here")
 	f.BoolVar(&o.dry, "dry-run", false, "print what would run, how long it takes, and what is missing; change nothing")
-	f.BoolVar(&o.smoke, "smoke", false, "run for seconds with tiny sizes: does it work? What cannot run is checked and named")
-	f.BoolVar(&o.emulate, "emulate", false, "with -smoke: start guests without /dev/kvm, emulated by QEMU; each takes minutes")
+	f.BoolVar(&o.smoke, "smoke", false,
+		"run for seconds with tiny sizes: does it work? What cannot run is checked and named")
+	f.BoolVar(&o.emulate, "emulate", false,
+		"with -smoke: start guests without /dev/kvm, emulated by QEMU; each takes minutes")
 	f.BoolVar(&o.restore, "restore", false, "restore what a run that was killed has left, and end")
 	f.BoolVar(&o.packages, "packages", false, "print the Debian packages that the experiments need")
-	f.StringVar(&o.out, "o", "bench/out/seeds", "`FOLDER` for report.md, results.json and what programs print, in one folder for each experiment")
-	f.StringVar(&o.arms, "arms", "", "`ARMS` such as kernel,homenode, the baseline first (default: those of the file that can be here)")
+	f.StringVar(&o.out, "o", "bench/out/seeds",
+		"`FOLDER` for report.md, results.json and what programs print, in one folder for each experiment")
+	f.StringVar(&o.arms, "arms", "",
+		"`ARMS` such as kernel,homenode, the baseline first (default: those of the file that can be here)")
 	f.StringVar(&o.homenode, "homenode", "./homenode", "the `PROGRAM` for the arm homenode")
 	f.StringVar(&o.kernel, "kernel", "", "`RELEASE` of the kernel in /boot for guests (default: the host's own)")
-	f.IntVar(&o.blocks, "blocks", 0, "`BLOCKS`, each with one period of each arm (default: the fewest that can show anything)")
+	f.IntVar(&o.blocks, "blocks", 0,
+		"`BLOCKS`, each with one period of each arm (default: the fewest that can show anything)")
 	f.DurationVar(&o.measure, "measure", 0, "measured `TIME` of a period (default: the file's)")
 	f.DurationVar(&o.settle, "settle", 0, "`TIME` from the start of servers to the load (default: the file's)")
 	o.set = map[string]Formula{}
@@ -101,7 +106,8 @@ func (o *options) flags(f *flag.FlagSet) {
 		o.set[name] = Formula(formula)
 		return nil
 	})
-	f.Uint64Var(&o.seed, "seed", 0, "`NUMBER` that the order of the arms is drawn from (default: a new one for each run; the report has it)")
+	f.Uint64Var(&o.seed, "seed", 0,
+		"`NUMBER` that the order of the arms is drawn from (default: a new one for each run; the report has it)")
 }
 
 func run(ctx context.Context, args []string, out, errs io.Writer) error {
@@ -110,7 +116,9 @@ func run(ctx context.Context, args []string, out, errs io.Writer) error {
 	f.SetOutput(io.Discard)
 	help := func() {
 		f.SetOutput(out)
-		fmt.Fprint(out, "usage: seeds [flags] EXPERIMENT… | all\n\nRepeats published experiments on this machine; docs/seeds.md says how.\n\n")
+		fmt.Fprint(out,
+			"usage: seeds [flags] EXPERIMENT… | all\n\nRepeats published experiments on this machine; docs/seeds.md "+
+				"says how.\n\n")
 		f.PrintDefaults()
 	}
 	o.flags(f)
@@ -237,11 +245,13 @@ func (e *Experiment) lacks() error {
 		}
 	}
 	if len(absent) > 0 {
-		missing.what = append(missing.what, fmt.Sprintf("missing: %s; apt-get install %s", strings.Join(absent, ", "), strings.Join(e.Needs.Packages, " ")))
+		missing.what = append(missing.what, fmt.Sprintf("missing: %s; apt-get install %s", strings.Join(absent, ", "),
+			strings.Join(e.Needs.Packages, " ")))
 	}
 	for _, h := range e.Needs.ByHand {
 		if _, err := exec.LookPath(h.Command); err != nil && !h.Optional {
-			missing.what = append(missing.what, fmt.Sprintf("missing: %s, which Debian does not have: %s", h.Command, oneLine(h.From)))
+			missing.what = append(missing.what, fmt.Sprintf("missing: %s, which Debian does not have: %s", h.Command,
+				oneLine(h.From)))
 		}
 	}
 	if missing.what == nil {
@@ -369,9 +379,12 @@ func describe(out io.Writer, e *Experiment, h *topology.Host, o *options) error 
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%s: %s\n\npublished   %s\n            %s\n            on: %s\nrepeated    %s\nneeds       %d CPUs, %d NUMA nodes, %d MiB; packages: %s\nhere        %s\n", e.Name, e.Title,
+	fmt.Fprintf(out,
+		"%s: %s\n\npublished   %s\n            %s\n            on: %s\nrepeated    %s\nneeds       %d CPUs, %d NUMA "+
+			"nodes, %d MiB; packages: %s\nhere        %s\n", e.Name, e.Title,
 		oneLine(e.Published.Result), e.Published.where(), oneLine(e.Published.Machine), oneLine(e.Repeats),
-		e.Needs.CPUs, e.Needs.Nodes, e.Needs.Memory, strings.Join(slices.Concat(e.Needs.Packages, e.Needs.Guests, e.Needs.Pods), " "), sizesLine(d.Sizes))
+		e.Needs.CPUs, e.Needs.Nodes, e.Needs.Memory,
+		strings.Join(slices.Concat(e.Needs.Packages, e.Needs.Guests, e.Needs.Pods), " "), sizesLine(d.Sizes))
 	for _, b := range e.Needs.ByHand {
 		fmt.Fprintf(out, "by hand     %s: %s\n", b.Command, oneLine(b.From))
 	}
@@ -385,7 +398,8 @@ func describe(out io.Writer, e *Experiment, h *topology.Host, o *options) error 
 		fmt.Fprintf(out, "%-11s %s\n", e.Programs[i].Name, oneLine(c))
 	}
 	for _, m := range e.Metrics {
-		fmt.Fprintf(out, "metric      %s, %s (%s is better), printed by %s\n", m.Name, m.Unit, m.Better, strings.Join(m.Of, ", "))
+		fmt.Fprintf(out, "metric      %s, %s (%s is better), printed by %s\n", m.Name, m.Unit, m.Better,
+			strings.Join(m.Of, ", "))
 	}
 	return nil
 }
@@ -413,7 +427,8 @@ func dryRun(out io.Writer, e *Experiment, h *topology.Host, o *options) error {
 			if !in.home.Nodes.Empty() {
 				where += ", memory of node " + in.home.Nodes.String()
 			}
-			fmt.Fprintf(out, "    %s %s, %s, %d MiB: %s\n", in.as, in.name, words.Count(in.ask.cpus, "CPU"), in.ask.memory, where)
+			fmt.Fprintf(out, "    %s %s, %s, %d MiB: %s\n", in.as, in.name, words.Count(in.ask.cpus, "CPU"),
+				in.ask.memory, where)
 		}
 	}
 	for _, a := range e.Arms {

@@ -30,7 +30,8 @@ func own(args []string) (done bool, err error) {
 	if len(args) == 0 {
 		return false, nil
 	}
-	words := map[string]func(io.Writer, []string) error{"ask": askServer, "triad": triad, "transactions": transactions, "chase": chase, "matrix": matrix, "probed": probed}
+	words := map[string]func(io.Writer, []string) error{"ask": askServer, "triad": triad, "transactions": transactions,
+		"chase": chase, "matrix": matrix, "probed": probed}
 	if args[0] == "keeper" {
 		return true, keep()
 	}
@@ -66,7 +67,8 @@ func askServer(out io.Writer, args []string) error {
 	if err != nil {
 		return err
 	}
-	l := openloop.Load{Rate: float64(n[0]), Warm: time.Duration(n[1]) * time.Second, Count: time.Duration(n[2]) * time.Second, Conns: n[3], Until: openloop.SleepTo,
+	l := openloop.Load{Rate: float64(n[0]), Warm: time.Duration(n[1]) * time.Second,
+		Count: time.Duration(n[2]) * time.Second, Conns: n[3], Until: openloop.SleepTo,
 		Dial: func() (net.Conn, error) { return net.Dial("unix", args[0]) }}
 	if err := l.Check(); err != nil {
 		return errUsage{err}
@@ -77,7 +79,8 @@ func askServer(out io.Writer, args []string) error {
 	}
 	ms := func(us int64) float64 { return float64(us) / 1000 }
 	fmt.Fprintf(out, "sent %d\nbad %d\np50 %.3f ms\np90 %.3f ms\np99 %.3f ms\nlate p99 %.3f ms\n", got.Sent, got.Bad,
-		ms(got.Took.ValueAtQuantile(50)), ms(got.Took.ValueAtQuantile(90)), ms(got.Took.ValueAtQuantile(99)), ms(got.Late.ValueAtQuantile(99)))
+		ms(got.Took.ValueAtQuantile(50)), ms(got.Took.ValueAtQuantile(90)), ms(got.Took.ValueAtQuantile(99)),
+		ms(got.Late.ValueAtQuantile(99)))
 	if got.Bad > 0 { // such an answer is fast, and no answer
 		return fmt.Errorf("%d of %d answers were no success", got.Bad, got.Sent)
 	}
@@ -262,7 +265,8 @@ func matrix(out io.Writer, args []string) error {
 			if to.CPUs.Empty() || to.Memory <= 0 {
 				continue
 			}
-			c := exec.Command("numactl", fmt.Sprintf("--physcpubind=%d", from.CPUs.Min()), fmt.Sprintf("--membind=%d", to.ID), self, "chase", args[0])
+			c := exec.Command("numactl", fmt.Sprintf("--physcpubind=%d", from.CPUs.Min()),
+				fmt.Sprintf("--membind=%d", to.ID), self, "chase", args[0])
 			c.Stderr = os.Stderr
 			text, err := c.Output()
 			if err != nil {

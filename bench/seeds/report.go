@@ -65,20 +65,25 @@ func (l *lab) shows() []string {
 	}
 	switch {
 	case m.Nodes < 2:
-		say("**The machine has one NUMA node.** All of its memory is local, so the result shows nothing about memory of another node. What can differ is which CPUs and caches programs share.")
+		say("**The machine has one NUMA node.** All of its memory is local, so the result shows nothing about memory " +
+			"of another node. What can differ is which CPUs and caches programs share.")
 	case m.Nodes < l.e.Needs.Nodes:
 		say("**The machine has %d NUMA nodes; the experiment is about %d or more.**", m.Nodes, l.e.Needs.Nodes)
 	default:
-		say("The machine has %d NUMA nodes: the result can show what memory of another node costs these programs here.", m.Nodes)
+		say("The machine has %d NUMA nodes: the result can show what memory of another node costs these programs here.",
+			m.Nodes)
 	}
 	if info, err := os.ReadFile("/proc/cpuinfo"); err == nil && strings.Contains(string(info), " hypervisor") {
-		say("It is a virtual machine: what it shows as nodes and CPUs need not be what the hardware has, and other guests of its host are in the times.")
+		say("It is a virtual machine: what it shows as nodes and CPUs need not be what the hardware has, and other " +
+			"guests of its host are in the times.")
 	}
 	if n := trial.Least(len(l.plan.Arms) - 1); l.plan.Blocks < n {
-		say("With %s of %s no difference can be claimed; that takes %s.", words.Count(l.plan.Blocks, "block"), words.Count(len(l.plan.Arms), "arm"), words.Count(n, "block"))
+		say("With %s of %s no difference can be claimed; that takes %s.", words.Count(l.plan.Blocks, "block"),
+			words.Count(len(l.plan.Arms), "arm"), words.Count(n, "block"))
 	}
 	if load, cpus := loadNow(), float64(m.CPUs); load > cpus/4 && !l.smoke {
-		say("Other work ran on the machine when the experiment began: load average %.1f on %d CPUs. Differences of a few percent drown in that.", load, m.CPUs)
+		say("Other work ran on the machine when the experiment began: load average %.1f on %d CPUs. Differences of a "+
+			"few percent drown in that.", load, m.CPUs)
 	}
 	if slices.ContainsFunc(l.e.Programs, func(p Program) bool { return p.Role == Load }) {
 		say("The load comes from the same machine, and no arm places it.")
@@ -118,8 +123,10 @@ func (l *lab) begin(skipped map[string]string) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &document{Schema: schema, Experiment: l.e.Name, Title: l.e.Title, Published: l.e.Published, Repeats: l.e.Repeats, Smoke: l.smoke,
-		Shows: l.shows(), Skipped: skipped, Arms: map[string]string{}, Sizes: map[string]string{}, Better: map[string]Better{}}
+	d := &document{Schema: schema, Experiment: l.e.Name, Title: l.e.Title, Published: l.e.Published,
+		Repeats: l.e.Repeats, Smoke: l.smoke,
+		Shows: l.shows(), Skipped: skipped, Arms: map[string]string{}, Sizes: map[string]string{},
+		Better: map[string]Better{}}
 	for _, a := range l.plan.Arms {
 		d.Arms[string(a)] = l.e.ruleAt(string(a)).what
 		if v := l.e.variant(string(a)); v != nil {
@@ -146,7 +153,8 @@ func (l *lab) begin(skipped map[string]string) (*document, error) {
 			d.Commands = append(d.Commands, strings.TrimSpace(text))
 		}
 	}
-	d.Trial = &trial.Document{Schema: trial.Schema, Name: l.e.Name, State: trial.Running, Machine: machineOf(l.host), Plan: l.plan, Began: time.Now().UTC().Truncate(time.Second)}
+	d.Trial = &trial.Document{Schema: trial.Schema, Name: l.e.Name, State: trial.Running, Machine: machineOf(l.host),
+		Plan: l.plan, Began: time.Now().UTC().Truncate(time.Second)}
 	for _, a := range l.plan.Arms {
 		r := l.e.ruleAt(string(a))
 		d.Trial.Balancing = d.Trial.Balancing || switches(balancingFile, r.balancing)
@@ -155,7 +163,8 @@ func (l *lab) begin(skipped map[string]string) (*document, error) {
 	for i := range l.e.Metrics {
 		if m := &l.e.Metrics[i]; l.has(m) {
 			d.Better[m.Name] = m.Better
-			d.Trial.Metrics = append(d.Trial.Metrics, trial.Metric{Name: m.Name, Unit: m.Unit, Lower: m.Better == Lower, Kind: trial.Command, From: strings.Join(m.Of, ", ") + ": " + m.Pattern})
+			d.Trial.Metrics = append(d.Trial.Metrics, trial.Metric{Name: m.Name, Unit: m.Unit, Lower: m.Better == Lower,
+				Kind: trial.Command, From: strings.Join(m.Of, ", ") + ": " + m.Pattern})
 		}
 	}
 	d.Trial.Asked = len(d.Trial.Metrics)
@@ -176,7 +185,8 @@ func (d *document) add(p period) {
 	}
 	d.Placed += p.placed
 	d.Unplaced += p.unplaced
-	d.Trial.Periods = append(d.Trial.Periods, trial.Record{Block: p.block, Arm: trial.Arm(p.arm), Switch: p.switched, From: p.from, To: p.to, Values: values})
+	d.Trial.Periods = append(d.Trial.Periods, trial.Record{Block: p.block, Arm: trial.Arm(p.arm), Switch: p.switched,
+		From: p.from, To: p.to, Values: values})
 }
 
 // write writes results.json and report.md.
@@ -199,28 +209,39 @@ func (d *document) markdown() string {
 	m := d.Trial.Machine
 	line("# %s", d.Title)
 	line("")
-	line("Machine: %s, %s, %s, %s, %.0f GiB of memory, Linux %s. %s.", m.CPU, words.Count(m.CPUs, "CPU"), words.Count(m.Nodes, "NUMA node"), words.Count(m.LLCs, "last-level cache"), float64(m.MemoryKiB)/(1<<20), m.Kernel, d.Trial.Began.Format("2 January 2006"))
+	line("Machine: %s, %s, %s, %s, %.0f GiB of memory, Linux %s. %s.", m.CPU, words.Count(m.CPUs, "CPU"),
+		words.Count(m.Nodes, "NUMA node"), words.Count(m.LLCs, "last-level cache"), float64(m.MemoryKiB)/(1<<20),
+		m.Kernel, d.Trial.Began.Format("2 January 2006"))
 	line("")
 	for _, s := range d.Shows {
 		line("- %s", s)
 	}
 	if d.Unplaced > 0 {
-		line("- **Homenode had no home for %d of %s that it started.** They ran anywhere, and are in the figures of its arm.", d.Unplaced, words.Count(d.Placed, "program"))
+		line("- **Homenode had no home for %d of %s that it started.** They ran anywhere, and are in the figures of "+
+			"its arm.", d.Unplaced, words.Count(d.Placed, "program"))
 	}
 	line("")
-	line("Published: %s On: %s Source: %s", sentence(d.Published.Result), sentence(d.Published.Machine), d.Published.where())
+	line("Published: %s On: %s Source: %s", sentence(d.Published.Result), sentence(d.Published.Machine),
+		d.Published.where())
 	line("")
 	line("Repeated here: %s", sentence(d.Repeats))
 	line("")
 	base := d.Trial.Plan.Arms[0]
-	line("%s of %s in an order drawn from seed %d; each starts the programs anew. Means, and differences from `%s` by block with their 95 %% interval; verdicts are corrected for %s:", words.Count(d.Trial.Blocks(), "block"), words.Count(len(d.Trial.Plan.Arms), "arm"), d.Trial.Plan.Seed, base, words.Count(len(d.Trial.Effects), "comparison"))
+	line("%s of %s in an order drawn from seed %d; each starts the programs anew. Means, and differences from `%s` "+
+		"by block with their 95 %% interval; verdicts are corrected for %s:", words.Count(d.Trial.Blocks(), "block"),
+		words.Count(len(d.Trial.Plan.Arms), "arm"), d.Trial.Plan.Seed, base,
+		words.Count(len(d.Trial.Effects), "comparison"))
 	for _, metric := range d.Trial.Metrics {
 		line("")
-		line("| %s, %s (%s is better) | mean | against `%s` | 95 %% interval | verdict |", metric.Name, metric.Unit, d.Better[metric.Name], base)
+		line("| %s, %s (%s is better) | mean | against `%s` | 95 %% interval | verdict |", metric.Name, metric.Unit,
+			d.Better[metric.Name], base)
 		line("|---|---|---|---|---|")
 		line("| `%s` | %s | | | |", base, figure(d.mean(metric.Name, base)))
 		for _, a := range d.Trial.Plan.Arms[1:] {
-			i := slices.IndexFunc(d.Trial.Effects, func(e trial.Effect) bool { return e.Metric == metric.Name && e.Arm == a && e.Base == base })
+			i := slices.IndexFunc(d.Trial.Effects, func(e trial.Effect) bool {
+				return e.Metric == metric.Name &&
+					e.Arm == a && e.Base == base
+			})
 			if i < 0 {
 				line("| `%s` | %s | | | not measured |", a, figure(d.mean(metric.Name, a)))
 				continue

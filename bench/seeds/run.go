@@ -75,7 +75,8 @@ func (l *lab) instances(arm string, block int) ([]*instance, error) {
 			return nil, err
 		}
 		for i := range count {
-			in := &instance{program: p, i: i, name: fmt.Sprintf("%s-%s-%d", ours, p.Name, i), ask: ask{cpus, mib, p.Class == "batch"}, as: l.prefer[p.As]}
+			in := &instance{program: p, i: i, name: fmt.Sprintf("%s-%s-%d", ours, p.Name, i),
+				ask: ask{cpus, mib, p.Class == "batch"}, as: l.prefer[p.As]}
 			in.sizes = sizes.at(i, l.seconds(), l.state.Dir, l.self, l.homenode)
 			in.out = filepath.Join(l.raw, fmt.Sprintf("%03d-%s-%s-%d.txt", block, arm, p.Name, i))
 			all = append(all, in)
@@ -305,7 +306,8 @@ func (l *lab) experiment(ctx context.Context, done func(period)) error {
 			}
 			l.say("%d/%d %s: %s", n, l.plan.Blocks*len(l.plan.Arms), arm, l.show(p))
 			if p.unplaced > 0 {
-				l.say("  homenode had no home for %d of %s: they ran anywhere", p.unplaced, words.Count(p.placed, "program"))
+				l.say("  homenode had no home for %d of %s: they ran anywhere", p.unplaced,
+					words.Count(p.placed, "program"))
 			}
 			done(p)
 		}

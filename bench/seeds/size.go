@@ -171,7 +171,8 @@ func (e *Experiment) SizesOn(h *topology.Host, arm string, smoke bool) (Sizes, e
 func (e *Experiment) set(sizes map[string]Formula) error {
 	for _, name := range slices.Sorted(maps.Keys(sizes)) {
 		if _, ok := e.Sizes[name]; !ok {
-			return fmt.Errorf("-set: %s has no size %q; its sizes: %s", e.Name, name, strings.Join(slices.Sorted(maps.Keys(e.Sizes)), ", "))
+			return fmt.Errorf("-set: %s has no size %q; its sizes: %s", e.Name, name,
+				strings.Join(slices.Sorted(maps.Keys(e.Sizes)), ", "))
 		}
 		e.Sizes[name] = sizes[name]
 		delete(e.Smoke, name)

@@ -191,13 +191,15 @@ func (s *state) undoDaemon(dir string) error {
 		var bad error
 		for _, id := range left.workloads() { // not --all, which undoes other placements of the user, too
 			// A socket where no daemon listens: another daemon of the host must not answer.
-			c := exec.Command(s.Homenode, "undo", "--state-dir", dir, "--socket", filepath.Join(dir, "none.sock"), "--", string(id))
+			c := exec.Command(s.Homenode, "undo", "--state-dir", dir, "--socket", filepath.Join(dir, "none.sock"), "--",
+				string(id))
 			out, err := c.CombinedOutput()
 			said, bad = said+string(out), errors.Join(bad, err)
 		}
 		left, err = liveEntries(dir)
 		if err == nil && len(left) > 0 {
-			err = fmt.Errorf("%s that homenode changed and did not restore (%v: %s)", words.Count(len(left), "setting"), bad, end(said))
+			err = fmt.Errorf("%s that homenode changed and did not restore (%v: %s)", words.Count(len(left), "setting"),
+				bad, end(said))
 		}
 	}
 	if err != nil {
@@ -280,7 +282,8 @@ func marked(run, dir string) []int {
 		}
 		environ, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "environ"))
 		args, _ := os.ReadFile(filepath.Join("/proc", e.Name(), "cmdline"))
-		own := slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(v []byte) bool { return string(v) == marker+run })
+		own := slices.ContainsFunc(bytes.Split(environ, []byte{0}),
+			func(v []byte) bool { return string(v) == marker+run })
 		overwritten := dir != "" && !bytes.Contains(environ, []byte("PATH=")) && bytes.Contains(args, []byte(dir))
 		if own || overwritten {
 			out = append(out, pid)

@@ -31,7 +31,8 @@ const fewestCPUs = 4
 // the generator's.
 func split(h *topology.Host) (experiment, generator topology.CPUSet, err error) {
 	if n := h.Allowed.Len(); n < fewestCPUs {
-		return experiment, generator, cannot("%d CPUs: at least %d are needed, some of them for the load generator alone", n, fewestCPUs)
+		return experiment, generator,
+			cannot("%d CPUs: at least %d are needed, some of them for the load generator alone", n, fewestCPUs)
 	}
 	var nodes []topology.CPUSet
 	for i := range h.Nodes {
@@ -64,7 +65,8 @@ func ready(root fs.FS, uid int) error {
 	}
 	controllers, err := fs.ReadFile(root, "sys/fs/cgroup/cgroup.controllers")
 	if err != nil {
-		return cannot("no cgroup v2 at /sys/fs/cgroup (cgroup.controllers is missing): boot with systemd.unified_cgroup_hierarchy=1")
+		return cannot("no cgroup v2 at /sys/fs/cgroup (cgroup.controllers is missing): boot with " +
+			"systemd.unified_cgroup_hierarchy=1")
 	}
 	for _, c := range []string{"cpu", "cpuset"} {
 		if !slices.Contains(strings.Fields(string(controllers)), c) {
@@ -90,7 +92,8 @@ func enterScope() error {
 		return cannot("systemd runs here, but there is no systemd-run")
 	}
 	exec.Command("systemctl", "stop", scopeName+".scope").Run() // of a run that was killed
-	argv := append([]string{run, "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--unit=" + scopeName, "--"}, os.Args...)
+	argv := append([]string{run, "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--unit=" + scopeName,
+		"--"}, os.Args...)
 	if argv[len(argv)-len(os.Args)], err = os.Executable(); err != nil {
 		return err
 	}

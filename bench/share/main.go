@@ -43,14 +43,18 @@ func main() {
 	}
 	var o options
 	flag.StringVar(&o.out, "o", "bench/out/share", "`DIR` for report.html and results.json")
-	flag.StringVar(&o.cases, "cases", "B,C,W,T,P", "`CASES`: B alone, C nothing done, W cpu.weight, T homenode share, P with sched_ext")
+	flag.StringVar(&o.cases, "cases", "B,C,W,T,P",
+		"`CASES`: B alone, C nothing done, W cpu.weight, T homenode share, P with sched_ext")
 	flag.StringVar(&o.online, "online", "auto", "server: nginx, own, or auto: nginx where it is installed")
-	flag.StringVar(&o.batch, "batch", "auto", "batch work: ffmpeg, stress-ng, own, or auto: the first that is installed")
+	flag.StringVar(&o.batch, "batch", "auto",
+		"batch work: ffmpeg, stress-ng, own, or auto: the first that is installed")
 	flag.StringVar(&o.homenode, "homenode", "./homenode", "the `program`")
 	flag.IntVar(&o.runs, "runs", 7, "runs of each case")
 	flag.DurationVar(&o.run, "time", time.Minute, "`time` of a run that is counted")
-	flag.DurationVar(&o.warm, "warm", 15*time.Second, "`time` before it; homenode gives batch work more after 10 s of room")
-	flag.Float64Var(&o.rate, "rate", 0, "requests a second (0: so many that the server alone keeps 27 % of the CPUs busy)")
+	flag.DurationVar(&o.warm, "warm", 15*time.Second,
+		"`time` before it; homenode gives batch work more after 10 s of room")
+	flag.Float64Var(&o.rate, "rate", 0,
+		"requests a second (0: so many that the server alone keeps 27 % of the CPUs busy)")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the order of the runs and of the intervals")
 	flag.BoolVar(&o.smoke, "smoke", false, "a short run of each case: does it run? The figures say nothing")
 	flag.Parse()
@@ -79,7 +83,8 @@ func main() {
 	}
 }
 
-var errUsage = errors.New("usage: share [-smoke] [-o DIR] [-cases B,C,W,T,P] [-runs N] [-time T] [-warm T] [-rate N] [-seed N] [-online KIND] [-batch KIND] [-homenode PROGRAM]")
+var errUsage = errors.New("usage: share [-smoke] [-o DIR] [-cases B,C,W,T,P] [-runs N] [-time T] [-warm T] [-rate N] " +
+	"[-seed N] [-online KIND] [-batch KIND] [-homenode PROGRAM]")
 
 func (o options) check() error {
 	for id := range strings.SplitSeq(o.cases, ",") {
@@ -161,14 +166,17 @@ func experiment(ctx context.Context, o options) (err error) {
 	}
 	cases := strings.Split(o.cases, ",")
 	if l.homenode, err = exec.LookPath(o.homenode); err != nil && strings.ContainsAny(o.cases, "TP") {
-		return cannot("no program %s: build it (make build), or name it with -homenode, or leave T and P out of -cases", o.homenode)
+		return cannot("no program %s: build it (make build), or name it with -homenode, or leave T and P out of -cases",
+			o.homenode)
 	}
 	l.homenode, _ = filepath.Abs(l.homenode)
 	if err := enterScope(); err != nil {
 		return err
 	}
-	d := document{Schema: schema, Began: time.Now().UTC().Truncate(time.Second), Seed: o.seed, Machine: describe(host), Experiment: l.experiment.String(), Generator: l.generator.String(),
-		Command: strings.Join(os.Args, " "), RunSeconds: o.run.Seconds(), WarmSeconds: o.warm.Seconds(), Smoke: o.smoke, Skipped: map[string]string{}}
+	d := document{Schema: schema, Began: time.Now().UTC().Truncate(time.Second), Seed: o.seed, Machine: describe(host),
+		Experiment: l.experiment.String(), Generator: l.generator.String(),
+		Command: strings.Join(os.Args, " "), RunSeconds: o.run.Seconds(), WarmSeconds: o.warm.Seconds(), Smoke: o.smoke,
+		Skipped: map[string]string{}}
 	if b, err := exec.Command(l.homenode, "version").Output(); err == nil {
 		d.Machine.Program = strings.TrimSpace(string(b))
 	}
@@ -208,7 +216,8 @@ func experiment(ctx context.Context, o options) (err error) {
 	d.Rate = l.rate
 	d.Online = *l.online
 	d.Batch = *l.batch
-	fmt.Printf("%s on CPUs %s with %.0f requests a second from CPUs %s; batch work: %s\n", l.online.Name, l.experiment, l.rate, l.generator, l.batch.Name)
+	fmt.Printf("%s on CPUs %s with %.0f requests a second from CPUs %s; batch work: %s\n", l.online.Name, l.experiment,
+		l.rate, l.generator, l.batch.Name)
 	all := order(cases, o.runs, o.seed)
 	for i, id := range all {
 		if d.Skipped[id] != "" {
@@ -224,7 +233,8 @@ func experiment(ctx context.Context, o options) (err error) {
 			return fmt.Errorf("run %d of %d, case %s: %w", i+1, len(all), id, err)
 		}
 		d.Samples = append(d.Samples, s)
-		fmt.Printf("%d/%d %s: p50 %.0f µs, p99 %.0f µs, CPUs %.0f %% busy, batch %.1f %s a second\n", i+1, len(all), id, s.at(50), s.at(99), 100*s.Busy, s.Batch, l.batch.Unit)
+		fmt.Printf("%d/%d %s: p50 %.0f µs, p99 %.0f µs, CPUs %.0f %% busy, batch %.1f %s a second\n", i+1, len(all), id,
+			s.at(50), s.at(99), 100*s.Busy, s.Batch, l.batch.Unit)
 	}
 	return d.write(o.out)
 }

@@ -71,7 +71,8 @@ func results(samples []sample, seed uint64) (all []result) {
 		if len(p99) == 0 {
 			continue
 		}
-		r := result{way: w, Runs: len(p99), P50: middle(of(w.ID, at(50)), seed), P90: middle(of(w.ID, at(90)), seed), P99: middle(p99, seed),
+		r := result{way: w, Runs: len(p99), P50: middle(of(w.ID, at(50)), seed), P90: middle(of(w.ID, at(90)), seed),
+			P99:   middle(p99, seed),
 			P90By: change(of("B", at(90)), of(w.ID, at(90)), seed), P99By: change(of("B", at(99)), p99, seed),
 			Busy:  median(of(w.ID, func(s *sample) float64 { return s.Busy })),
 			Batch: median(of(w.ID, batch)), IPIs: median(of(w.ID, func(s *sample) float64 { return s.IPIs })),
@@ -162,14 +163,16 @@ func orNone(x *float64) string {
 	return fmt.Sprintf("%.0f", *x)
 }
 
-var head = []string{"case", "p50", "p90", "p99", "p99 against alone", "CPUs busy", "batch work did", "expulsions a second", "IPIs a second", "verdict"}
+var head = []string{"case", "p50", "p90", "p99", "p99 against alone", "CPUs busy", "batch work did",
+	"expulsions a second", "IPIs a second", "verdict"}
 
 func (d *document) row(r result) []string {
 	p99 := "–"
 	if r.ID != "B" {
 		p99 = between(r.P99By, signed)
 	}
-	return []string{r.Name, micros(r.P50.Value), micros(r.P90.Value), between(r.P99, micros), p99, fmt.Sprintf("%.0f %%", 100*r.Busy), d.batch(r), orNone(r.Expels), fmt.Sprintf("%.0f", r.IPIs), r.verdict()}
+	return []string{r.Name, micros(r.P50.Value), micros(r.P90.Value), between(r.P99, micros), p99,
+		fmt.Sprintf("%.0f %%", 100*r.Busy), d.batch(r), orNone(r.Expels), fmt.Sprintf("%.0f", r.IPIs), r.verdict()}
 }
 
 // markdown is the table for bench/results/share.md.
@@ -184,7 +187,8 @@ func (d *document) markdown() string {
 
 // curve is how late the latest answers are, from the median on: every case a line.
 func (d *document) curve() heat.Curve {
-	c := heat.Curve{Title: "Latency from when a request was due", X: "answered within this time, % of the requests", Y: "latency, ms", LogX: true, LogY: true, Smooth: true,
+	c := heat.Curve{Title: "Latency from when a request was due", X: "answered within this time, % of the requests",
+		Y: "latency, ms", LogX: true, LogY: true, Smooth: true,
 		XName: func(x float64) string { return fmt.Sprintf("%g", math.Round((100-100/later(x))*1e4)/1e4) }}
 	for _, w := range ways {
 		all := openloop.Histogram()
@@ -215,12 +219,14 @@ func later(x float64) float64 { return math.Pow(10, math.Log2(x)) }
 
 // bars is batch progress beside protection.
 func (d *document) bars(b *strings.Builder) {
-	b.WriteString("<h2>What batch work got done</h2>\n<p>Protection by starving batch work would be no sharing: both count.</p>\n<div class=\"wide\"><table>\n")
+	b.WriteString("<h2>What batch work got done</h2>\n<p>Protection by starving batch work would be no sharing: both " +
+		"count.</p>\n<div class=\"wide\"><table>\n")
 	for _, r := range d.Cases {
 		if r.ID == "B" {
 			continue
 		}
-		fmt.Fprintf(b, "<tr><th>%s</th><td><span class=\"bar\"><i style=\"width:%.0f%%\"></i></span>%s</td><td>p99 %s</td></tr>\n",
+		fmt.Fprintf(b,
+			"<tr><th>%s</th><td><span class=\"bar\"><i style=\"width:%.0f%%\"></i></span>%s</td><td>p99 %s</td></tr>\n",
 			markup(r.Name), 100*min(1, r.Part), markup(d.batch(r)), markup(signed(r.P99By.Value)))
 	}
 	b.WriteString("</table></div>\n")
@@ -238,9 +244,11 @@ func (d *document) lead() string {
 		}
 	}
 	if best == "" {
-		return fmt.Sprintf("No case passes: with batch work beside it, p99 of the server rises by up to %.0f %% or more, or the CPUs are not %.0f %% busy.", 100*mostChange, 100*leastBusy)
+		return fmt.Sprintf("No case passes: with batch work beside it, p99 of the server rises by up to %.0f %% or "+
+			"more, or the CPUs are not %.0f %% busy.", 100*mostChange, 100*leastBusy)
 	}
-	return fmt.Sprintf("With %s the server does not feel the batch work: p99 rises by less than %.0f %% (upper end of the interval) while the CPUs are more than %.0f %% busy.", best, 100*mostChange, 100*leastBusy)
+	return fmt.Sprintf("With %s the server does not feel the batch work: p99 rises by less than %.0f %% (upper end "+
+		"of the interval) while the CPUs are more than %.0f %% busy.", best, 100*mostChange, 100*leastBusy)
 }
 
 func (d *document) html() string {
@@ -254,9 +262,11 @@ func (d *document) html() string {
 		if r.ID != "B" {
 			change = "p99 " + signed(r.P99By.Value) + ", " + r.verdict()
 		}
-		fmt.Fprintf(&b, "<div class=\"tile\">%s<b>%s</b><small>%s</small></div>\n", markup(r.Name), markup(micros(r.P99.Value)), markup(change))
+		fmt.Fprintf(&b, "<div class=\"tile\">%s<b>%s</b><small>%s</small></div>\n", markup(r.Name),
+			markup(micros(r.P99.Value)), markup(change))
 	}
-	b.WriteString("</div>\n<p><small>99 of 100 requests are answered within this time. A case passes when the upper end of the interval of its change is below ")
+	b.WriteString("</div>\n<p><small>99 of 100 requests are answered within this time. A case passes when the upper " +
+		"end of the interval of its change is below ")
 	text("%.0f %% and more than %.0f %% of the CPUs are busy.", 100*mostChange, 100*leastBusy)
 	b.WriteString("</small></p>\n<div class=\"wide pictures\">" + d.curve().Inline() + "</div>\n")
 	b.WriteString("<h2>All cases</h2>\n<div class=\"wide\"><table class=\"cards\">\n<tr>")
@@ -276,7 +286,9 @@ func (d *document) html() string {
 		b.WriteString("</tr>\n")
 	}
 	b.WriteString("</table></div>\n<p><small>")
-	text("Median of %d runs of %.0f s a case, taken in an order drawn by seed %d, with its interval by bootstrap over the runs (confidence %.0f %%). Expulsions by homenode's own counters; IPIs are the rows RES and CAL of /proc/interrupts.",
+	text("Median of %d runs of %.0f s a case, taken in an order drawn by seed %d, with its interval by bootstrap "+
+		"over the runs (confidence %.0f %%). Expulsions by homenode's own counters; IPIs are the rows RES and CAL of "+
+		"/proc/interrupts.",
 		d.Cases[0].Runs, d.RunSeconds, d.Seed, 100*confidence)
 	b.WriteString("</small></p>\n")
 	for _, w := range ways {
@@ -287,7 +299,9 @@ func (d *document) html() string {
 	d.bars(&b)
 	d.how(&b)
 	raw, _ := json.MarshalIndent(d.short(), "", "  ")
-	fmt.Fprintf(&b, "<details><summary>All numbers (JSON, schema %s; the histograms are in results.json)</summary>\n<pre id=\"data\">%s</pre></details>\n", schema, view.Markup(string(raw)))
+	fmt.Fprintf(&b,
+		"<details><summary>All numbers (JSON, schema %s; the histograms are in results.json)</summary>\n<pre "+
+			"id=\"data\">%s</pre></details>\n", schema, view.Markup(string(raw)))
 	return heat.Page(title, b.String())
 }
 
@@ -326,7 +340,8 @@ func (d *document) how(b *strings.Builder) {
 	}
 	b.WriteString("<h2>How it was measured</h2>\n<table>\n")
 	for _, x := range [][2]string{
-		{"machine", fmt.Sprintf("%s, %d CPUs, %d cores, %d nodes, %s", orUnknown(d.Machine.CPU), d.Machine.CPUs, d.Machine.Cores, d.Machine.Nodes, smt)},
+		{"machine", fmt.Sprintf("%s, %d CPUs, %d cores, %d nodes, %s", orUnknown(d.Machine.CPU), d.Machine.CPUs,
+			d.Machine.Cores, d.Machine.Nodes, smt)},
 		{"runs under", d.Machine.Guest},
 		{"system", strings.TrimSpace("Linux " + d.Machine.Kernel + " " + d.Machine.OS)},
 		{"homenode", d.Machine.Program},
@@ -334,7 +349,9 @@ func (d *document) how(b *strings.Builder) {
 		{"server", server},
 		{"batch work", work},
 		{"CPUs", fmt.Sprintf("%s for both; %s for the load generator alone", d.Experiment, d.Generator)},
-		{"load", fmt.Sprintf("%.0f requests a second in an open loop over the loopback device, each due at its time; what the generator itself was late is in the latency: p99 %s at most", d.Rate, micros(late))},
+		{"load",
+			fmt.Sprintf("%.0f requests a second in an open loop over the loopback device, each due at its time; what "+
+				"the generator itself was late is in the latency: p99 %s at most", d.Rate, micros(late))},
 		{"command", d.Command},
 		{"the server's", d.Online.Command},
 		{"the batch work's", d.Batch.Command},

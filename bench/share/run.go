@@ -36,20 +36,22 @@ var ways = []way{
 
 // sample is one run of one case.
 type sample struct {
-	Case       string   `json:"case"`
-	Sent       int      `json:"sent"`
-	Bad        int      `json:"bad"`         // answers that were no 200
-	Latency    []byte   `json:"latency"`     // HdrHistogram V2, compressed, µs from when a request was due
-	Late       int64    `json:"late_p99_us"` // the generator's own lateness
-	Seconds    float64  `json:"seconds"`
-	Busy       float64  `json:"busy"`        // of the experiment's CPUs, 0 to 1
-	OnlineCPUs float64  `json:"online_cpus"` // CPUs that the server kept busy
-	Batch      float64  `json:"batch"`       // what batch work did in a second, in its unit
-	BatchCPU   float64  `json:"batch_cpus"`
-	IPIs       float64  `json:"ipis_a_second"`                 // rescheduling and function calls on the experiment's CPUs
-	Expelled   *float64 `json:"expulsions_a_second,omitempty"` // by homenode's counters, where it has some
-	Server     string   `json:"online_may"`                    // CPUs that the server and batch work might use at the end
-	Given      string   `json:"batch_may"`
+	Case       string  `json:"case"`
+	Sent       int     `json:"sent"`
+	Bad        int     `json:"bad"`         // answers that were no 200
+	Latency    []byte  `json:"latency"`     // HdrHistogram V2, compressed, µs from when a request was due
+	Late       int64   `json:"late_p99_us"` // the generator's own lateness
+	Seconds    float64 `json:"seconds"`
+	Busy       float64 `json:"busy"`        // of the experiment's CPUs, 0 to 1
+	OnlineCPUs float64 `json:"online_cpus"` // CPUs that the server kept busy
+	Batch      float64 `json:"batch"`       // what batch work did in a second, in its unit
+	BatchCPU   float64 `json:"batch_cpus"`
+	// rescheduling and function calls on the experiment's CPUs
+	IPIs     float64  `json:"ipis_a_second"`
+	Expelled *float64 `json:"expulsions_a_second,omitempty"` // by homenode's counters, where it has some
+	// CPUs that the server and batch work might use at the end
+	Server string `json:"online_may"`
+	Given  string `json:"batch_may"`
 
 	took *hdrhistogram.Histogram
 }
@@ -169,7 +171,8 @@ func (l *lab) may(name string) string {
 }
 
 func (l *lab) weights(online, batch string) error {
-	return errors.Join(write(filepath.Join(l.groups.at("bench/online"), "cpu.weight"), online), write(filepath.Join(l.groups.at("bench/batch"), "cpu.weight"), batch))
+	return errors.Join(write(filepath.Join(l.groups.at("bench/online"), "cpu.weight"), online),
+		write(filepath.Join(l.groups.at("bench/batch"), "cpu.weight"), batch))
 }
 
 // counters are what is read at both ends of a run.
@@ -183,7 +186,8 @@ type counters struct {
 }
 
 func (l *lab) count(w *working, d *daemon) counters {
-	c := counters{at: time.Now(), online: cpuSeconds(l.groups.at("bench/online")), batch: cpuSeconds(l.groups.at("bench/batch")), done: w.progress()}
+	c := counters{at: time.Now(), online: cpuSeconds(l.groups.at("bench/online")),
+		batch: cpuSeconds(l.groups.at("bench/batch")), done: w.progress()}
 	if b, err := os.ReadFile("/proc/stat"); err == nil {
 		c.busy, c.all = busyTicks(string(b), l.experiment)
 	}
@@ -259,7 +263,8 @@ const beganLine = "counting"
 
 // load runs the generator in its cgroup. begun is called when it begins to count.
 func (l *lab) load(ctx context.Context, rate float64, warm, run time.Duration, begun func()) (out told, err error) {
-	c := exec.CommandContext(ctx, l.self, "load", l.online.address, fmt.Sprint(rate), warm.String(), run.String(), strconv.Itoa(l.conns))
+	c := exec.CommandContext(ctx, l.self, "load", l.online.address, fmt.Sprint(rate), warm.String(), run.String(),
+		strconv.Itoa(l.conns))
 	c.Stderr = os.Stderr
 	pipe, err := c.StdoutPipe()
 	if err != nil {
@@ -297,7 +302,8 @@ func (l *lab) choose(ctx context.Context, wanted float64) error {
 	defer l.groups.kill(context.Background(), "bench/online")
 	for rate, try := 500.0, 0; ; try++ {
 		var before counters
-		if _, err := l.load(ctx, rate, time.Second/2, 2*time.Second, func() { before = l.count(nil, nil) }); err != nil {
+		if _, err := l.load(ctx, rate, time.Second/2, 2*time.Second,
+			func() { before = l.count(nil, nil) }); err != nil {
 			return err
 		}
 		after := l.count(nil, nil)
@@ -327,13 +333,15 @@ func (l *lab) startDaemon(ctx context.Context, kernel bool) (*daemon, error) {
 	if err := os.WriteFile(config, []byte(l.config(kernel)), 0o600); err != nil {
 		return nil, err
 	}
-	d := &daemon{kernel: kernel, program: l.homenode, state: filepath.Join(dir, "state"), socket: filepath.Join(dir, "sock"), done: make(chan struct{})}
+	d := &daemon{kernel: kernel, program: l.homenode, state: filepath.Join(dir, "state"),
+		socket: filepath.Join(dir, "sock"), done: make(chan struct{})}
 	log, err := os.Create(filepath.Join(dir, "log"))
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	d.cmd = exec.Command(l.homenode, "daemon", "--mode", "enforce", "--config", config, "--state-dir", d.state, "--socket", d.socket)
+	d.cmd = exec.Command(l.homenode, "daemon", "--mode", "enforce", "--config", config, "--state-dir", d.state,
+		"--socket", d.socket)
 	d.cmd.Stdout, d.cmd.Stderr = log, log
 	if err := startIn(l.groups.at("daemon"), d.cmd); err != nil {
 		return nil, err
@@ -354,7 +362,8 @@ func (l *lab) startDaemon(ctx context.Context, kernel bool) (*daemon, error) {
 	case err != nil && kernel && now.On && len(now.Workloads) > 0:
 		return nil, errors.Join(errNoScheduler{now.Scheduler.Why}, d.stop())
 	case err != nil || d.ended():
-		return nil, fmt.Errorf("homenode does not share with batch work: %w; it says: %s", errors.Join(err, d.stop()), strings.TrimSpace(string(text)))
+		return nil, fmt.Errorf("homenode does not share with batch work: %w; it says: %s", errors.Join(err, d.stop()),
+			strings.TrimSpace(string(text)))
 	}
 	return d, nil
 }
@@ -410,7 +419,8 @@ func (d *daemon) stop() error {
 		d.cmd.Process.Kill()
 		<-d.done
 	}
-	if out, err := exec.Command(d.program, "undo", "--all", "--state-dir", d.state, "--socket", d.socket).CombinedOutput(); err != nil && !strings.Contains(string(out), "no journal") {
+	if out, err := exec.Command(d.program, "undo", "--all", "--state-dir", d.state, "--socket",
+		d.socket).CombinedOutput(); err != nil && !strings.Contains(string(out), "no journal") {
 		return fmt.Errorf("homenode undo --all: %w: %s", err, strings.TrimSpace(string(out)))
 	}
 	if d.kernel && schedExtRuns() {
@@ -450,7 +460,8 @@ func (s scheduler) loading() bool {
 }
 
 func (d *daemon) status() (s sharing, err error) {
-	b, err := exec.Command(d.program, "share", "status", "--json", "--socket", d.socket, "--state-dir", d.state).Output()
+	b, err := exec.Command(d.program, "share", "status", "--json", "--socket", d.socket, "--state-dir",
+		d.state).Output()
 	if err == nil {
 		err = json.Unmarshal(b, &s)
 	}

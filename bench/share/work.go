@@ -68,7 +68,8 @@ http { access_log off; keepalive_requests 1000000000; keepalive_timeout 1h; send
 		if err := os.MkdirAll(filepath.Join(dir, "www"), 0o755); err != nil {
 			return nil, err
 		}
-		for name, text := range map[string]string{"nginx.conf": config, "www/index.html": strings.Repeat("homenode\n", answerSize/9)} {
+		for name, text := range map[string]string{"nginx.conf": config,
+			"www/index.html": strings.Repeat("homenode\n", answerSize/9)} {
 			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
 				return nil, err
 			}
@@ -145,8 +146,10 @@ func chooseBatch(kind, self string, cpus int, small bool) (*batch, error) {
 		b.Name = "ffmpeg"
 		b.Unit = "frames"
 		b.key = "frame="
-		b.argv = []string{self, "crowd", strconv.Itoa((cpus + 7) / 8), b.key, "ffmpeg", "-nostdin", "-loglevel", "error", "-progress", "pipe:1", "-stats_period", "0.2",
-			"-f", "lavfi", "-i", "testsrc2=size=" + size + ":rate=30", "-c:v", "libx264", "-preset", preset, "-threads", strconv.Itoa(min(cpus, 8) * 2), "-f", "null", "-"}
+		b.argv = []string{self, "crowd", strconv.Itoa((cpus + 7) / 8), b.key, "ffmpeg", "-nostdin", "-loglevel",
+			"error", "-progress", "pipe:1", "-stats_period", "0.2",
+			"-f", "lavfi", "-i", "testsrc2=size=" + size + ":rate=30", "-c:v", "libx264", "-preset", preset, "-threads",
+			strconv.Itoa(min(cpus, 8) * 2), "-f", "null", "-"}
 	case is("stress-ng"):
 		// It tells its bogo-ops at its end alone; until then there is its CPU time.
 		b.Name, b.Unit = "stress-ng", "CPU seconds"

@@ -35,7 +35,8 @@ type cell struct {
 
 func main() {
 	seeds := flag.Int("seeds", 50, "`N` variants of each scenario")
-	dir := flag.String("o", "bench/results", "`DIR` for share-sim.md and share-sim.csv; empty: the tables on standard output")
+	dir := flag.String("o", "bench/results",
+		"`DIR` for share-sim.md and share-sim.csv; empty: the tables on standard output")
 	cost := flag.Bool("cost", true, "measure what the controller costs, too")
 	flag.Parse()
 	debug.SetGCPercent(400)
@@ -74,7 +75,8 @@ func play(seeds int) ([]*cell, error) {
 					}
 				}
 				if c.policy == sharing.Homenode {
-					fmt.Fprintf(os.Stderr, "%-50s %d of %d runs keep all bounds\n", c.scenario.Name, seeds-len(c.broken), seeds)
+					fmt.Fprintf(os.Stderr, "%-50s %d of %d runs keep all bounds\n", c.scenario.Name,
+						seeds-len(c.broken), seeds)
 				}
 			}
 		})
@@ -129,7 +131,8 @@ func write(cells []*cell, seeds int, dir string, cost bool) error {
 	w := &out
 	fmt.Fprintf(w, "# Sharing in the simulator: %d scenarios × %d seeds\n\n", len(cells)/len(sharing.Policies), seeds)
 	fmt.Fprintf(w, "%s; %s; `make bench-share-sim`. Every run is in share-sim.csv.\n\n", machine(), runtime.Version())
-	fmt.Fprint(w, `Homenode is control.Next as the daemon runs it, every 2 s; what it sets takes effect half a second later. The others are rules written from what is published of them
+	fmt.Fprint(w,
+		`Homenode is control.Next as the daemon runs it, every 2 s; what it sets takes effect half a second later. The others are rules written from what is published of them
 (bench/sharing/policy.go): Koordinator's suppressor every second, PerfIso every half second. Online work is served first under all of them but static halves. The simulator has no caches and no SMT:
 how much online work feels is not in these figures.
 
@@ -163,7 +166,10 @@ how much online work feels is not in these figures.
 	}
 	byScenario(w, cells)
 	bad := 0
-	fmt.Fprintf(w, "\n## Bounds\n\nEach run of homenode must be within %d points, cut nothing, turn %.1f times a minute at most, leave batch work %.0f %% of what is possible, and more: Broken in bench/sharing/judge.go.\n\n", sharing.MostErr, sharing.MostTurns, 100*sharing.LeastDone)
+	fmt.Fprintf(w,
+		"\n## Bounds\n\nEach run of homenode must be within %d points, cut nothing, turn %.1f times a minute at "+
+			"most, leave batch work %.0f %% of what is possible, and more: Broken in bench/sharing/judge.go.\n\n",
+		sharing.MostErr, sharing.MostTurns, 100*sharing.LeastDone)
 	for _, x := range cells {
 		if x.policy == sharing.Homenode {
 			bad += len(x.broken)
@@ -172,7 +178,8 @@ how much online work feels is not in these figures.
 			}
 		}
 	}
-	fmt.Fprintf(w, "%d of %d runs keep all of them.\n", len(cells)/len(sharing.Policies)*seeds-bad, len(cells)/len(sharing.Policies)*seeds)
+	fmt.Fprintf(w, "%d of %d runs keep all of them.\n", len(cells)/len(sharing.Policies)*seeds-bad,
+		len(cells)/len(sharing.Policies)*seeds)
 	for _, p := range sharing.Policies[1:] {
 		n := 0
 		for _, x := range cells {
@@ -180,7 +187,8 @@ how much online work feels is not in these figures.
 				n += len(x.broken)
 			}
 		}
-		fmt.Fprintf(w, "%s: %d of %d runs do.\n", p, len(cells)/len(sharing.Policies)*seeds-n, len(cells)/len(sharing.Policies)*seeds)
+		fmt.Fprintf(w, "%s: %d of %d runs do.\n", p, len(cells)/len(sharing.Policies)*seeds-n,
+			len(cells)/len(sharing.Policies)*seeds)
 	}
 	if cost {
 		text, err := costs()
@@ -209,7 +217,8 @@ how much online work feels is not in these figures.
 func byScenario(w io.Writer, cells []*cell) {
 	for _, i := range []int{0, 7} {
 		c := &columns[i]
-		fmt.Fprintf(w, "\n## %s by scenario, %s: medians, and as many times that of homenode\n\n| scenario |", c.name, c.unit)
+		fmt.Fprintf(w, "\n## %s by scenario, %s: medians, and as many times that of homenode\n\n| scenario |", c.name,
+			c.unit)
 		for _, p := range sharing.Policies {
 			fmt.Fprintf(w, " %s |", p)
 		}
@@ -266,7 +275,8 @@ themselves are not in it), without sharing and with it. Decide is the part of co
 		{"-bench", "^BenchmarkDecide$", "./core/share"},
 		{"-bench", "^BenchmarkShare300$", "./host/observe"},
 	} {
-		text, err := exec.Command("go", append([]string{"test", "-run", "^$", "-benchmem"}, args...)...).CombinedOutput()
+		text, err := exec.Command("go", append([]string{"test", "-run", "^$", "-benchmem"},
+			args...)...).CombinedOutput()
 		if err != nil {
 			return "", fmt.Errorf("go test %s: %w\n%s", strings.Join(args, " "), err, text)
 		}

@@ -20,7 +20,8 @@ type GoalScenario struct {
 // GoalScenarios returns twenty scenarios in the order of the table: the hosts and loads of Scenarios, with goals
 // from tight to loose and with batch work that harms little or much.
 func GoalScenarios() []GoalScenario {
-	factors := []float64{1.5, 1.4, 1.6, 1.5, 1.3, 1.4, 1.5, 1.4, 1.3, 1.5, 1.6, 1.4, 1.5, 1.4, 1.5, 1.4, 1.3, 1.5, 1.2, 1.4}
+	factors := []float64{1.5, 1.4, 1.6, 1.5, 1.3, 1.4, 1.5, 1.4, 1.3, 1.5, 1.6, 1.4, 1.5, 1.4, 1.5, 1.4, 1.3, 1.5, 1.2,
+		1.4}
 	harms := []harm{{0.15, 0.4}, {0.3, 0.6}, {0.1, 0.3}, {0.2, 0.8}}
 	out := make([]GoalScenario, 0, len(factors))
 	for i, s := range Scenarios() {

@@ -120,7 +120,8 @@ func (h *host) add(w *work) {
 
 // find is a workload by its cgroup, or nil.
 func (h *host) find(cgroup string) *work {
-	k, ok := slices.BinarySearchFunc(h.all, workload.ID(cgroup), func(x *work, id workload.ID) int { return cmp.Compare(x.id, id) })
+	k, ok := slices.BinarySearchFunc(h.all, workload.ID(cgroup),
+		func(x *work, id workload.ID) int { return cmp.Compare(x.id, id) })
 	if !ok {
 		return nil
 	}

@@ -21,9 +21,10 @@ type Score struct {
 	All  float64 `json:"all"`  // as Err, of all windows: also where online work has just changed
 	Node float64 `json:"node"` // as Err, of each node by itself
 
-	Cut      float64 `json:"cut"`      // CPU seconds that online work lost to batch work
-	Late     float64 `json:"late"`     // part of online work's time that began where no CPU was idle
-	Short    float64 `json:"short"`    // part of the time in which fewer CPUs were idle than the buffer and batch work had more than its least
+	Cut  float64 `json:"cut"`  // CPU seconds that online work lost to batch work
+	Late float64 `json:"late"` // part of online work's time that began where no CPU was idle
+	// part of the time in which fewer CPUs were idle than the buffer and batch work had more than its least
+	Short    float64 `json:"short"`
 	Progress float64 `json:"progress"` // CPU seconds of batch work, of those that were possible
 	Turns    float64 `json:"turns"`    // the most times a minute that more turned to less, or less to more, on any node
 	Jump     float64 `json:"jump"`     // the most that a node gave more from one tick to the next, of its CPUs
@@ -163,9 +164,11 @@ func quantile(xs []float64, q float64) float64 {
 
 func (j *judge) score(p policy, length time.Duration) Score {
 	minutes, h := length.Minutes(), j.h
-	s := Score{Settled: float64(len(j.errs)) / float64(max(1, len(j.all))), Err: Mean(j.errs), P95: quantile(j.errs, 0.95), All: Mean(j.all), Node: Mean(j.nodes),
+	s := Score{Settled: float64(len(j.errs)) / float64(max(1, len(j.all))), Err: Mean(j.errs),
+		P95: quantile(j.errs, 0.95), All: Mean(j.all), Node: Mean(j.nodes),
 		Cut: max(0, h.cut-h.alone), Late: h.late / max(1, h.wanted), Progress: j.done / max(1, j.could),
-		Turns: float64(slices.Max(j.turns)) / minutes, Changes: float64(j.changes) / minutes / float64(len(h.nodes)), Writes: float64(p.counted()) / minutes, Overlap: j.overlapped, Jump: j.jump}
+		Turns: float64(slices.Max(j.turns)) / minutes, Changes: float64(j.changes) / minutes / float64(len(h.nodes)),
+		Writes: float64(p.counted()) / minutes, Overlap: j.overlapped, Jump: j.jump}
 	for _, k := range j.short {
 		s.Short += float64(k) / float64(j.ticks) / float64(len(j.short))
 	}

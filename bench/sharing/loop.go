@@ -51,9 +51,11 @@ func (p *homenode) begin(h *host, s *Scenario) {
 	if p.change != nil {
 		p.change(&sharing)
 	}
-	settings := control.Settings{Enforce: true, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(), Share: sharing, Interrupts: control.InterruptsOff,
+	settings := control.Settings{Enforce: true, Policy: plan.DefaultPolicy(), Balance: balance.DefaultSettings(),
+		Share: sharing, Interrupts: control.InterruptsOff,
 		Arrange: arrange.Options{MinMemory: 64 << 10, MinCPU: 0.2, MoveBandwidth: 256 << 20},
-		Rules:   []workload.Rule{{Match: "/batch/**", Class: workload.Batch}, {Match: "/online/**", Class: workload.Shared, Tier: workload.Online}}}
+		Rules: []workload.Rule{{Match: "/batch/**", Class: workload.Batch},
+			{Match: "/online/**", Class: workload.Shared, Tier: workload.Online}}}
 	if p.steered {
 		for _, x := range h.goals {
 			rule := workload.Rule{Match: string(x.w.id), Class: workload.Shared, Tier: workload.Online}
@@ -64,7 +66,8 @@ func (p *homenode) begin(h *host, s *Scenario) {
 	for _, w := range h.all {
 		switch {
 		case w.class == workload.Dedicated:
-			settings.Rules = append(settings.Rules, workload.Rule{Match: string(w.id), Class: workload.Dedicated, CPUs: w.own})
+			settings.Rules = append(settings.Rules, workload.Rule{Match: string(w.id), Class: workload.Dedicated,
+				CPUs: w.own})
 		case w.aside:
 			settings.Exclude = append(settings.Exclude, string(w.id))
 		}
@@ -131,8 +134,10 @@ func (h *host) snapshot() workload.Snapshot {
 	h.looked = h.now
 	for _, w := range h.active {
 		window := min(long, h.now-w.from)
-		o := workload.Observation{ID: w.id, Name: string(w.id), Kind: workload.InCgroup, Cgroup: string(w.id), CgroupID: w.inode, Threads: 1 + int(w.now),
-			Processes: []workload.Process{{PID: 100 + int(w.inode), Start: 1000 + w.inode}}, Window: window, CPUTime: time.Duration(w.total * float64(time.Second)),
+		o := workload.Observation{ID: w.id, Name: string(w.id), Kind: workload.InCgroup, Cgroup: string(w.id),
+			CgroupID: w.inode, Threads: 1 + int(w.now),
+			Processes: []workload.Process{{PID: 100 + int(w.inode), Start: 1000 + w.inode}}, Window: window,
+			CPUTime:   time.Duration(w.total * float64(time.Second)),
 			RanOnFrom: workload.PerThread, CPUs: w.cpus, Mems: h.top.AllowedMems}
 		sum := 0.0
 		ran := w.ran
@@ -164,7 +169,8 @@ func (h *host) snapshot() workload.Snapshot {
 			busy = n.lately
 		}
 		if h.now > 0 {
-			s.Nodes = append(s.Nodes, workload.NodeUse{Node: h.top.Nodes[i].ID, CPUUse: busy / long.Seconds(), Bandwidth: topology.None})
+			s.Nodes = append(s.Nodes, workload.NodeUse{Node: h.top.Nodes[i].ID, CPUUse: busy / long.Seconds(),
+				Bandwidth: topology.None})
 		}
 		n.busy = 0
 	}

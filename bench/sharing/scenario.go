@@ -67,7 +67,8 @@ func (b *builder) hogs() {
 func (b *builder) dedicated(node, cpus int, from, until time.Duration) {
 	on := make([]float64, len(b.h.nodes))
 	on[node] = 1
-	b.h.add(&work{id: workload.ID(fmt.Sprintf("/dedicated/d%03d", b.n)), class: workload.Dedicated, wants: constant(0.7 * float64(cpus)), own: cpus, on: on, from: from, until: until})
+	b.h.add(&work{id: workload.ID(fmt.Sprintf("/dedicated/d%03d", b.n)), class: workload.Dedicated,
+		wants: constant(0.7 * float64(cpus)), own: cpus, on: on, from: from, until: until})
 	b.n++
 }
 
@@ -213,7 +214,8 @@ func manyNodes() []Scenario {
 		{"2 × 16 CPUs, SMT, little batch work", "node:2 core:8 pu:2", 0.65, half, func(b *builder) {
 			b.each(0.01, func(int) load { return constant(0.1 + 0.2*b.r.Float64()) })
 			b.batch(2, 1.5, 1)
-			b.h.add(&work{id: "/batch/later", class: workload.Batch, wants: constant(32), from: 10 * time.Minute, until: 20 * time.Minute})
+			b.h.add(&work{id: "/batch/later", class: workload.Batch, wants: constant(32), from: 10 * time.Minute,
+				until: 20 * time.Minute})
 		}},
 		{"16 CPUs, no SMT, overload", "node:1 core:16 pu:1", 0.8, time.Hour, func(b *builder) {
 			b.each(0.01, func(int) load { return ramps(0.3, 1.15, 30) })

@@ -38,7 +38,8 @@ func measure(program string, n int) error {
 	}
 	defer os.RemoveAll(dir)
 	socket := filepath.Join(dir, "sock")
-	d := exec.Command(program, "daemon", "--mode", "observe", "--socket", socket, "--state-dir", filepath.Join(dir, "state"))
+	d := exec.Command(program, "daemon", "--mode", "observe", "--socket", socket, "--state-dir",
+		filepath.Join(dir, "state"))
 	if err := d.Start(); err != nil {
 		return err
 	}
@@ -46,7 +47,8 @@ func measure(program string, n int) error {
 		d.Process.Signal(syscall.SIGTERM)
 		d.Wait()
 	}()
-	for late := time.Now().Add(time.Minute); exec.Command(program, "run", "--strict", "--quiet", "--socket", socket, "--", "true").Run() != nil; time.Sleep(100 * time.Millisecond) {
+	for late := time.Now().Add(time.Minute); exec.Command(program, "run", "--strict", "--quiet", "--socket", socket,
+		"--", "true").Run() != nil; time.Sleep(100 * time.Millisecond) {
 		if time.Now().After(late) {
 			return fmt.Errorf("the daemon does not answer within a minute")
 		}
@@ -54,9 +56,12 @@ func measure(program string, n int) error {
 	ways := []*way{
 		{name: "`true`", argv: []string{"true"}},
 		{name: "`numactl --localalloc true`", argv: []string{"numactl", "--localalloc", "true"}},
-		{name: "`homenode run -- true`, with a daemon", argv: []string{program, "run", "--strict", "--quiet", "--socket", socket, "--", "true"}},
-		{name: "`homenode run -- true`, without", argv: []string{program, "run", "--quiet", "--socket", filepath.Join(dir, "none"), "--", "true"}},
-		{name: "`homenode run --class dedicated -- true`, without", argv: []string{program, "run", "--quiet", "--class", "dedicated", "--socket", filepath.Join(dir, "none"), "--", "true"}},
+		{name: "`homenode run -- true`, with a daemon", argv: []string{program, "run", "--strict", "--quiet",
+			"--socket", socket, "--", "true"}},
+		{name: "`homenode run -- true`, without", argv: []string{program, "run", "--quiet", "--socket",
+			filepath.Join(dir, "none"), "--", "true"}},
+		{name: "`homenode run --class dedicated -- true`, without", argv: []string{program, "run", "--quiet", "--class",
+			"dedicated", "--socket", filepath.Join(dir, "none"), "--", "true"}},
 	}
 	ways = slices.DeleteFunc(ways, func(w *way) bool { _, err := exec.LookPath(w.argv[0]); return err != nil })
 	for i := range n + 3 { // three to warm up

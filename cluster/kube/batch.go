@@ -85,7 +85,8 @@ func (h *headroom) tell(ctx context.Context, now time.Time, milli int64) {
 		figures = append(figures, fmt.Sprintf(`%q:"%d"`, name, milli))
 	}
 	patch := fmt.Sprintf(`{"status":{"capacity":{%[1]s},"allocatable":{%[1]s}}}`, strings.Join(figures, ","))
-	if _, err := h.client.CoreV1().Nodes().Patch(ctx, h.node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := h.client.CoreV1().Nodes().Patch(ctx, h.node, types.MergePatchType, []byte(patch),
+		metav1.PatchOptions{}, "status"); err != nil {
 		klog.ErrorS(err, "Tell how many CPUs batch work may have", "node", h.node)
 		return
 	}
@@ -132,8 +133,9 @@ func (d *driver) evict(ctx context.Context, ref *corev1.ObjectReference) error {
 	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
 		return errors.New("it is of a DaemonSet, which starts it again on this node")
 	}
-	err = d.client.CoreV1().Pods(pod.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}})
+	err = d.client.CoreV1().Pods(pod.Namespace).EvictV1(ctx,
+		&policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: pod.Name, Namespace: pod.Namespace},
+			DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}})
 	if apierrors.IsTooManyRequests(err) {
 		return errors.New("a PodDisruptionBudget does not allow it now")
 	}

@@ -29,7 +29,8 @@ type claim struct {
 
 // reference is the claim as Kubernetes events name it.
 func (c *claim) reference() *corev1.ObjectReference {
-	return &corev1.ObjectReference{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim", Namespace: c.Namespace, Name: c.Name, UID: c.UID}
+	return &corev1.ObjectReference{APIVersion: "resource.k8s.io/v1", Kind: "ResourceClaim", Namespace: c.Namespace,
+		Name: c.Name, UID: c.UID}
 }
 
 // booking is one entry in the daemon's ledger, all on one NUMA node.
@@ -56,8 +57,10 @@ const holdSeconds = 3600
 // want is what is asked of the daemon for a booking. It needs no CPU request and counts in no quota for CPUs, so that
 // the ceiling of its namespace covers it (docs/security.md).
 func (b *booking) want(c *claim) api.Want {
-	return api.Want{ID: b.ID, Name: c.Namespace + "/" + c.Name, Class: b.Class, CPUs: b.CPUs, MemoryKiB: b.Memory, HugePageKiB: b.Page,
-		Nodes: topology.Nodes(b.Node), HoldSeconds: holdSeconds, Owner: string(workload.NamespaceOwner(c.Namespace))}
+	return api.Want{ID: b.ID, Name: c.Namespace + "/" + c.Name, Class: b.Class, CPUs: b.CPUs, MemoryKiB: b.Memory,
+		HugePageKiB: b.Page,
+		Nodes:       topology.Nodes(b.Node), HoldSeconds: holdSeconds,
+		Owner: string(workload.NamespaceOwner(c.Namespace))}
 }
 
 // settings is what a claim or a device class may set for this driver, as the parameters of
@@ -73,7 +76,8 @@ func configured(all []resourceapi.DeviceAllocationConfiguration, request string)
 	out := settings{Class: workload.Dedicated}
 	for _, c := range all {
 		if c.Opaque == nil || c.Opaque.Driver != driverName ||
-			(len(c.Requests) > 0 && !slices.Contains(c.Requests, request) && !slices.Contains(c.Requests, mainRequest(request))) {
+			(len(c.Requests) > 0 && !slices.Contains(c.Requests, request) &&
+				!slices.Contains(c.Requests, mainRequest(request))) {
 			continue
 		}
 		var s settings
@@ -83,7 +87,8 @@ func configured(all []resourceapi.DeviceAllocationConfiguration, request string)
 			return out, fmt.Errorf("configuration for %s: %w", driverName, err)
 		}
 		if s.APIVersion != driverName+"/v1" || s.Kind != "Home" {
-			return out, fmt.Errorf("configuration for %s: apiVersion %q, kind %q; want %s/v1, Home", driverName, s.APIVersion, s.Kind, driverName)
+			return out, fmt.Errorf("configuration for %s: apiVersion %q, kind %q; want %s/v1, Home", driverName,
+				s.APIVersion, s.Kind, driverName)
 		}
 		if s.Class != workload.Dedicated && s.Class != workload.Shared {
 			return out, fmt.Errorf("configuration for %s: class %q; want dedicated or shared", driverName, s.Class)
@@ -119,9 +124,12 @@ func asClaim(rc *resourceapi.ResourceClaim, pool, nonce string) (*claim, error) 
 			return nil, fmt.Errorf("no device %q here: devices are named numa0, numa1 and so on", r.Device)
 		}
 		if r.ConsumedCapacity == nil {
-			return nil, fmt.Errorf("device %s was allocated without capacities: this cluster lacks the feature gate DRAConsumableCapacity", r.Device)
+			return nil,
+				fmt.Errorf("device %s was allocated without capacities: this cluster lacks the feature gate "+
+					"DRAConsumableCapacity", r.Device)
 		}
-		base := booking{Request: mainRequest(r.Request), Device: r.Device, ShareID: r.ShareID, Node: topology.NodeID(node)}
+		base := booking{Request: mainRequest(r.Request), Device: r.Device, ShareID: r.ShareID,
+			Node: topology.NodeID(node)}
 		add := func(cpus int, kib, page int64) {
 			b := base
 			b.ID = workload.ID(fmt.Sprintf("%s%s:%s/%d", claimPrefix, c.UID, c.Nonce, len(c.Bookings)))

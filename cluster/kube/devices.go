@@ -60,13 +60,15 @@ func devices(room *api.Room, o offer) []resourceapi.Device {
 			continue
 		}
 		multiple := true
-		d := resourceapi.Device{Name: deviceName(left.Node), AllowMultipleAllocations: &multiple, Capacity: capacities(&left, room.Host.Nodes[i].CPUs.Empty())}
+		d := resourceapi.Device{Name: deviceName(left.Node), AllowMultipleAllocations: &multiple,
+			Capacity: capacities(&left, room.Host.Nodes[i].CPUs.Empty())}
 		d.Attributes = attributes(room.Host, i, o.lists)
 		if o.nodeAllocatable {
 			d.NodeAllocatableResources = allocatable(d.Capacity)
 		}
 		noSchedule := func(key, value string) {
-			d.Taints = append(d.Taints, resourceapi.DeviceTaint{Key: key, Value: value, Effect: resourceapi.DeviceTaintEffectNoSchedule})
+			d.Taints = append(d.Taints,
+				resourceapi.DeviceTaint{Key: key, Value: value, Effect: resourceapi.DeviceTaintEffectNoSchedule})
 		}
 		if left.CPUs == 0 && !room.Host.Nodes[i].CPUs.Empty() {
 			noSchedule(taintFull, "")
@@ -90,9 +92,11 @@ func capacities(left *api.NodeRoom, noCPUs bool) map[resourceapi.QualifiedName]r
 		cpus := resourceapi.DeviceCapacity{Value: *resource.NewQuantity(int64(left.CPUs), resource.DecimalSI)}
 		if left.CPUs > 0 { // whole CPUs, one at least
 			one := resource.NewQuantity(1, resource.DecimalSI)
-			cpus.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: one, ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: one, Step: one}}
+			cpus.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: one,
+				ValidRange: &resourceapi.CapacityRequestPolicyRange{Min: one, Step: one}}
 			if left.CPUs == 1 { // a range is of two values at least
-				cpus.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: one, ValidValues: []resource.Quantity{*one}}
+				cpus.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: one,
+					ValidValues: []resource.Quantity{*one}}
 			}
 		}
 		out[capacityCPUs] = cpus
@@ -105,9 +109,11 @@ func capacities(left *api.NodeRoom, noCPUs bool) map[resourceapi.QualifiedName]r
 		}
 	}
 	for _, p := range left.HugePages {
-		c := resourceapi.DeviceCapacity{Value: *resource.NewQuantity(p.FreeKiB<<10, resource.BinarySI), RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: none}}
+		c := resourceapi.DeviceCapacity{Value: *resource.NewQuantity(p.FreeKiB<<10, resource.BinarySI),
+			RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: none}}
 		if p.FreeKiB > 0 {
-			c.RequestPolicy.ValidRange = &resourceapi.CapacityRequestPolicyRange{Min: none, Step: resource.NewQuantity(p.SizeKiB<<10, resource.BinarySI)}
+			c.RequestPolicy.ValidRange = &resourceapi.CapacityRequestPolicyRange{Min: none,
+				Step: resource.NewQuantity(p.SizeKiB<<10, resource.BinarySI)}
 		}
 		out[hugeName(p.SizeKiB)] = c
 	}
@@ -128,7 +134,8 @@ func hugeSize(name resourceapi.QualifiedName) (int64, bool) {
 }
 
 // allocatable maps capacities to the resources that pods request.
-func allocatable(c map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) map[corev1.ResourceName]resourceapi.NodeAllocatableResource {
+func allocatable(
+	c map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) map[corev1.ResourceName]resourceapi.NodeAllocatableResource {
 	out := map[corev1.ResourceName]resourceapi.NodeAllocatableResource{}
 	for name := range c {
 		key := corev1.ResourceName(name)
@@ -136,9 +143,11 @@ func allocatable(c map[resourceapi.QualifiedName]resourceapi.DeviceCapacity) map
 		case name == capacityCPUs:
 			key = corev1.ResourceCPU
 		case huge:
-			key = corev1.ResourceName(corev1.ResourceHugePagesPrefix + resource.NewQuantity(kib<<10, resource.BinarySI).String())
+			key = corev1.ResourceName(corev1.ResourceHugePagesPrefix + resource.NewQuantity(kib<<10,
+				resource.BinarySI).String())
 		}
-		out[key] = resourceapi.NodeAllocatableResource{Mapping: &resourceapi.NodeAllocatableMapping{CapacityKey: &name, CapacityMultiplier: resource.NewQuantity(1, resource.DecimalSI)}}
+		out[key] = resourceapi.NodeAllocatableResource{Mapping: &resourceapi.NodeAllocatableMapping{CapacityKey: &name,
+			CapacityMultiplier: resource.NewQuantity(1, resource.DecimalSI)}}
 	}
 	return out
 }

@@ -56,7 +56,8 @@ type driver struct {
 func sortedUIDs(all map[types.UID]*claim) []types.UID { return slices.Sorted(maps.Keys(all)) }
 
 // PrepareResourceClaims books each claim. A claim is booked whole or not at all.
-func (d *driver) PrepareResourceClaims(ctx context.Context, all []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
+func (d *driver) PrepareResourceClaims(ctx context.Context,
+	all []*resourceapi.ResourceClaim) (map[types.UID]kubeletplugin.PrepareResult, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := map[types.UID]kubeletplugin.PrepareResult{}
@@ -75,9 +76,13 @@ func (d *driver) prepare(ctx context.Context, rc *resourceapi.ResourceClaim) ([]
 	if c == nil {
 		if text := d.static(); text != "" {
 			if d.managers == refuse {
-				return nil, fmt.Errorf("%s. Set both policies to none, or start homenode-kube with --kubelet-managers=report", text)
+				return nil,
+					fmt.Errorf("%s. Set both policies to none, or start homenode-kube with --kubelet-managers=report",
+						text)
 			}
-			d.events.Eventf(rc, corev1.EventTypeWarning, "KubeletPinsToo", "On %s %s. Homenode leaves alone what the kubelet pins, so containers may run on another NUMA node than the one allocated.", d.pool, text)
+			d.events.Eventf(rc, corev1.EventTypeWarning, "KubeletPinsToo",
+				"On %s %s. Homenode leaves alone what the kubelet pins, so containers may run on another NUMA node "+
+					"than the one allocated.", d.pool, text)
 		}
 		var err error
 		if c, err = asClaim(rc, d.pool, rand.Text()); err != nil {
@@ -98,7 +103,8 @@ func (d *driver) prepare(ctx context.Context, rc *resourceapi.ResourceClaim) ([]
 	}
 	var out []kubeletplugin.Device
 	for _, b := range c.Bookings {
-		out = append(out, kubeletplugin.Device{Requests: []string{b.Request}, PoolName: d.pool, DeviceName: b.Device, ShareID: b.ShareID,
+		out = append(out, kubeletplugin.Device{Requests: []string{b.Request}, PoolName: d.pool, DeviceName: b.Device,
+			ShareID:      b.ShareID,
 			CDIDeviceIDs: []string{cdiKind + "=" + cdiName(c.UID, b.Request)}})
 	}
 	// One entry for each device and request, however many bookings it has.
@@ -118,14 +124,17 @@ func (d *driver) book(ctx context.Context, c *claim) error {
 			return fmt.Errorf("book %d CPUs and %d MiB on NUMA node %d: %w", b.CPUs, b.Memory>>10, b.Node, err)
 		}
 		if !b.Given.Empty() && !home.CPUs.Equal(b.Given) {
-			klog.InfoS("booked anew, on other CPUs than before", "claim", c.Namespace+"/"+c.Name, "before", b.Given.String(), "now", home.CPUs.String())
+			klog.InfoS("booked anew, on other CPUs than before", "claim", c.Namespace+"/"+c.Name, "before",
+				b.Given.String(), "now", home.CPUs.String())
 		}
 		if short := home.CPUs.Len() < b.CPUs; short && !home.CPUs.Equal(b.Given) {
 			d.events.Eventf(c.reference(), corev1.EventTypeWarning, "CPUsOffline",
-				"On %s CPUs of NUMA node %d went offline: the claim has %d of its %d CPUs (%s). It has all again when they come online; delete its pods to have them scheduled elsewhere.",
+				"On %s CPUs of NUMA node %d went offline: the claim has %d of its %d CPUs (%s). It has all again "+
+					"when they come online; delete its pods to have them scheduled elsewhere.",
 				d.pool, b.Node, home.CPUs.Len(), b.CPUs, home.CPUs)
 		} else if !short && !b.Given.Empty() && b.Given.Len() < b.CPUs {
-			d.events.Eventf(c.reference(), corev1.EventTypeNormal, "CPUsOnline", "On %s the claim has all of its %d CPUs again (%s).", d.pool, b.CPUs, home.CPUs)
+			d.events.Eventf(c.reference(), corev1.EventTypeNormal, "CPUsOnline",
+				"On %s the claim has all of its %d CPUs again (%s).", d.pool, b.CPUs, home.CPUs)
 		}
 		b.Given = home.CPUs
 	}
@@ -147,7 +156,8 @@ func (d *driver) letGo(ctx context.Context, c *claim) error {
 }
 
 // UnprepareResourceClaims ends the bookings of claims. One that is not known has none.
-func (d *driver) UnprepareResourceClaims(ctx context.Context, all []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
+func (d *driver) UnprepareResourceClaims(ctx context.Context,
+	all []kubeletplugin.NamespacedObject) (map[types.UID]error, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := map[types.UID]error{}
@@ -186,7 +196,9 @@ func (d *driver) renew(ctx context.Context) error {
 // HandleError is told of what goes wrong beside calls.
 func (d *driver) HandleError(ctx context.Context, err error, msg string) {
 	if dropped := new(resourceslice.DroppedFieldsError); errors.As(err, &dropped) {
-		klog.FromContext(ctx).Error(err, "This cluster lacks feature gates; without DRAConsumableCapacity no claim can be prepared", "lacks", dropped.DisabledFeatures())
+		klog.FromContext(ctx).Error(err,
+			"This cluster lacks feature gates; without DRAConsumableCapacity no claim can be prepared", "lacks",
+			dropped.DisabledFeatures())
 		return
 	}
 	if errors.Is(err, kubeletplugin.ErrRecoverable) {

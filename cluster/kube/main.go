@@ -60,11 +60,16 @@ func flags(args []string, out io.Writer) (o options, err error) {
 	f.StringVar(&o.cdi, "cdi", "/var/run/cdi", "folder in which the container runtime looks for CDI files")
 	f.StringVar(&o.kubelet, "kubelet", "/var/lib/kubelet", "folder of the kubelet")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; default: as a pod does")
-	f.StringVar(&o.managers, "kubelet-managers", refuse, "when the kubelet's CPU or memory manager is static, refuse claims, or report it in an event")
-	f.BoolVar(&o.nodeAllocatable, "node-allocatable", false, "what a claim takes counts as the pod's requests (KEP-5517, feature gate DRANodeAllocatableResources)")
-	f.BoolVar(&o.lists, "list-attributes", false, "publish all PCIe roots of a NUMA node (feature gate DRAListTypeAttributes)")
-	f.BoolVar(&o.batch, "batch-cpu", false, "tell on the Node how much CPU batch pods may have now, as the extended resource "+batchCPU+", in thousandths")
-	f.BoolVar(&o.offline, "offline-cpu", false, "the same as the extended resource "+offlineCPU+", for pods that request it by the name that it had before version 0.2")
+	f.StringVar(&o.managers, "kubelet-managers", refuse,
+		"when the kubelet's CPU or memory manager is static, refuse claims, or report it in an event")
+	f.BoolVar(&o.nodeAllocatable, "node-allocatable", false,
+		"what a claim takes counts as the pod's requests (KEP-5517, feature gate DRANodeAllocatableResources)")
+	f.BoolVar(&o.lists, "list-attributes", false,
+		"publish all PCIe roots of a NUMA node (feature gate DRAListTypeAttributes)")
+	f.BoolVar(&o.batch, "batch-cpu", false,
+		"tell on the Node how much CPU batch pods may have now, as the extended resource "+batchCPU+", in thousandths")
+	f.BoolVar(&o.offline, "offline-cpu", false, "the same as the extended resource "+offlineCPU+
+		", for pods that request it by the name that it had before version 0.2")
 	f.BoolVar(&o.evict, "evict", false, "evict batch pods that the daemon asks it for (share.evict_after)")
 	f.BoolVar(&o.version, "version", false, "print the version and end")
 	if err := f.Parse(args); err != nil {
@@ -136,7 +141,8 @@ func serve(ctx context.Context, o options, client kubernetes.Interface, daemon h
 	events.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	defer events.Shutdown()
 	d := &driver{
-		daemon: daemon, client: client, evicts: o.evict, file: claimsFile(filepath.Join(o.state, "claims.json")), cdi: cdiFolder(o.cdi), pool: o.node, managers: o.managers,
+		daemon: daemon, client: client, evicts: o.evict, file: claimsFile(filepath.Join(o.state, "claims.json")),
+		cdi: cdiFolder(o.cdi), pool: o.node, managers: o.managers,
 		static: func() string { return staticManagers(o.kubelet) }, fatal: func(err error) {
 			select {
 			case failed <- err:
@@ -150,14 +156,17 @@ func serve(ctx context.Context, o options, client kubernetes.Interface, daemon h
 	if d.claims, err = d.file.read(); err != nil {
 		return err
 	}
-	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(driverName), kubeletplugin.NodeName(o.node), kubeletplugin.KubeClient(client),
-		kubeletplugin.PluginDataDirectoryPath(plugin), kubeletplugin.RegistrarDirectoryPath(filepath.Join(o.kubelet, "plugins_registry")),
+	helper, err := kubeletplugin.Start(ctx, d, kubeletplugin.DriverName(driverName), kubeletplugin.NodeName(o.node),
+		kubeletplugin.KubeClient(client),
+		kubeletplugin.PluginDataDirectoryPath(plugin),
+		kubeletplugin.RegistrarDirectoryPath(filepath.Join(o.kubelet, "plugins_registry")),
 		kubeletplugin.HealthService(false))
 	if err != nil {
 		return err
 	}
 	klog.InfoS("homenode-kube has started", "version", version, "node", o.node, "claims", len(d.claims))
-	p := &publisher{d: d, publish: helper.PublishResources, offer: offer{nodeAllocatable: o.nodeAllocatable, lists: o.lists}}
+	p := &publisher{d: d, publish: helper.PublishResources,
+		offer: offer{nodeAllocatable: o.nodeAllocatable, lists: o.lists}}
 	if as := o.resources(); len(as) > 0 {
 		p.headroom = &headroom{client: client, node: o.node, as: as, told: -1}
 	}

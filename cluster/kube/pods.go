@@ -41,5 +41,6 @@ func (d *driver) reference(ctx context.Context, e *plan.Event, namespace, name s
 	if uid == nil { // something else has such a name
 		return nil
 	}
-	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name, UID: types.UID(strings.ReplaceAll(uid[1], "_", "-"))}
+	return &corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: namespace, Name: name,
+		UID: types.UID(strings.ReplaceAll(uid[1], "_", "-"))}
 }

@@ -132,7 +132,8 @@ func (p *publisher) once(ctx context.Context, now time.Time) {
 	for part := range slices.Chunk(next, perSlice) {
 		all = append(all, resourceslice.Slice{Devices: part})
 	}
-	if err := p.publish(ctx, resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{p.d.pool: {Slices: all}}}); err != nil {
+	if err := p.publish(ctx,
+		resourceslice.DriverResources{Pools: map[string]resourceslice.Pool{p.d.pool: {Slices: all}}}); err != nil {
 		klog.ErrorS(err, "Publish the devices")
 		return
 	}

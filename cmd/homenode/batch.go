@@ -24,7 +24,8 @@ import (
 // cgroups is the driver of this machine's cgroups.
 func cgroups() *cgroup.Driver {
 	root := os.DirFS(machine)
-	return cgroup.New(cgroup.Options{Mount: cgroupMount(), Root: root, Answers: process.NewMover(process.MoverOptions{Root: root}).Answers})
+	return cgroup.New(cgroup.Options{Mount: cgroupMount(), Root: root,
+		Answers: process.NewMover(process.MoverOptions{Root: root}).Answers})
 }
 
 // enterBatch puts this process into a cgroup that runs when nothing else wants the CPU: with
@@ -48,7 +49,8 @@ func enterBatch(ctx context.Context, s cli.Start, argv []string) error {
 	case err != nil:
 		return fmt.Errorf("it has no cgroup of its own and runs as batch work by its affinity alone: %w", err)
 	case !cgroups().RunsLast(group):
-		return fmt.Errorf("its cgroup %s runs as any other: the cpu controller is not on for it (for a user manager: Delegate=cpu of user@.service)", group)
+		return fmt.Errorf("its cgroup %s runs as any other: the cpu controller is not on for it (for a user manager: "+
+			"Delegate=cpu of user@.service)", group)
 	}
 	return nil
 }
@@ -76,7 +78,8 @@ func (batchCgroups) FreeNodes(ctx context.Context, unit string, pid int) error {
 // sweepBatch removes the cgroups of batch commands that have ended, for as long as a
 // daemon of root runs. Those of systemd it removes itself.
 func sweepBatch(ctx context.Context) {
-	if os.Geteuid() != 0 || !errors.As(scope.Here(filepath.Join(machine, "run/systemd/system")), new(*plan.UnsupportedError)) {
+	if os.Geteuid() != 0 || !errors.As(scope.Here(filepath.Join(machine, "run/systemd/system")),
+		new(*plan.UnsupportedError)) {
 		return
 	}
 	for tick := time.NewTicker(30 * time.Second); ; {

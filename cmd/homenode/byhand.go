@@ -39,7 +39,8 @@ func (byHand) Commands(text string) (map[int]string, error) {
 			continue
 		}
 		line, err := os.ReadFile(filepath.Join(proc, e.Name(), "cmdline"))
-		if err != nil || len(line) == 0 || !strings.Contains(string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})), text) {
+		if err != nil || len(line) == 0 || !strings.Contains(string(bytes.ReplaceAll(line, []byte{0}, []byte{' '})),
+			text) {
 			continue
 		}
 		name, _, _ := bytes.Cut(line, []byte{0})
@@ -49,7 +50,8 @@ func (byHand) Commands(text string) (map[int]string, error) {
 }
 
 func (byHand) Segment(o cli.Segment) (cli.OpenSegment, error) {
-	s, err := process.OpenSegment(process.SegmentOptions{KeyFile: o.KeyFile, File: o.File, ID: o.ID, Offset: o.Offset, Length: o.Length, Huge: o.Huge, Mode: o.Mode})
+	s, err := process.OpenSegment(process.SegmentOptions{KeyFile: o.KeyFile, File: o.File, ID: o.ID, Offset: o.Offset,
+		Length: o.Length, Huge: o.Huge, Mode: o.Mode})
 	if err != nil {
 		return nil, err
 	}

@@ -58,9 +58,12 @@ func (wallClock) After(d time.Duration) <-chan time.Time { return time.After(d) 
 
 // daemonOf runs a daemon with a configuration until ctx ends or, with the layers of the next one, until a
 // hangup that asks for another.
-func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers []config.Layer, h *hangup) (next []config.Layer, err error) {
+func daemonOf(ctx context.Context, o cli.DaemonOptions, c config.Config, layers []config.Layer,
+	h *hangup) (next []config.Layer, err error) {
 	if c.Mode == config.Enforce && os.Geteuid() != 0 {
-		return nil, cli.Forbidden(errors.New("enforce mode changes other users' work: run it as root, or look with --mode observe"))
+		return nil,
+			cli.Forbidden(errors.New("enforce mode changes other users' work: run it as root, or look with --mode " +
+				"observe"))
 	}
 	host, _ := os.Hostname()
 	found := peers.New()
@@ -320,19 +323,21 @@ func optionsFor(c config.Config) daemon.Options {
 	})
 	interrupts, finder := irq.New(machine), links.New(machine)
 	guests := libvirt.NewWatch(libvirt.WatchOptions{
-		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Manage: libvirt.Managed(c.Libvirt.Manage), Process: hypervisor, CPUs: process.CPUsOf, Running: guestsRun, Answers: mover.Answers,
+		URI: os.Getenv("LIBVIRT_DEFAULT_URI"), Manage: libvirt.Managed(c.Libvirt.Manage), Process: hypervisor,
+		CPUs: process.CPUsOf, Running: guestsRun, Answers: mover.Answers,
 		Lock: func(ctx context.Context) (interface{ Close() error }, error) { return lockGuests(ctx, defaultState()) },
 	})
 	finder.Attached = guests.Attached
 	var before *topology.Host // the budget is told often: all of sysfs is read again where CPUs came or went
-	scheduler := scx.NewDriver(scx.DriverOptions{Root: machine, Folder: filepath.Join(c.StateDir, schedulers), Host: func() (_ *topology.Host, err error) {
-		if before == nil {
-			before, err = topology.FromSysfs(root)
-		} else {
-			before, err = topology.ReadFree(root, before)
-		}
-		return before, err
-	}})
+	scheduler := scx.NewDriver(scx.DriverOptions{Root: machine, Folder: filepath.Join(c.StateDir, schedulers),
+		Host: func() (_ *topology.Host, err error) {
+			if before == nil {
+				before, err = topology.FromSysfs(root)
+			} else {
+				before, err = topology.ReadFree(root, before)
+			}
+			return before, err
+		}})
 	return daemon.Options{
 		Settings: settings, Period: c.Period, Version: version, BootID: bootID(),
 		Observer: observer,
@@ -431,8 +436,10 @@ func journal(stateDir string) error {
 
 // journalOfRoot refuses a user's own state folder where root has one: the journal is there.
 func journalOfRoot(stateDir string) error {
-	if _, err := os.Stat(filepath.Join(machine, systemState)); err == nil && os.Geteuid() != 0 && stateDir == defaultState() {
-		return cli.Forbidden(fmt.Errorf("this machine's journal is in %s: ask as root, or name another --state-dir", systemState))
+	if _, err := os.Stat(filepath.Join(machine, systemState)); err == nil && os.Geteuid() != 0 &&
+		stateDir == defaultState() {
+		return cli.Forbidden(fmt.Errorf("this machine's journal is in %s: ask as root, or name another --state-dir",
+			systemState))
 	}
 	return nil
 }
@@ -475,7 +482,9 @@ func local(_ context.Context, stateDir string) (api.Backend, func() error, error
 				if err := journalOfRoot(c.StateDir); err != nil {
 					return nil, err
 				}
-				return nil, &api.Error{Code: api.NotFound, Text: fmt.Sprintf("no journal in %s: homenode has changed nothing from there; --state-dir names another folder", c.StateDir)}
+				return nil, &api.Error{Code: api.NotFound,
+					Text: fmt.Sprintf("no journal in %s: homenode has changed nothing from there; --state-dir names "+
+						"another folder", c.StateDir)}
 			}
 			if err != nil {
 				return nil, cli.Forbidden(err)

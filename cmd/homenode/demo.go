@@ -65,7 +65,8 @@ func demo(ctx context.Context, o cli.DemoOptions) error {
 
 // tellStory plays a story from its first viewer on, until ctx ends or another story is chosen.
 // The host waits until viewed is closed, and the first connection closes it.
-func tellStory(ctx context.Context, o *cli.DemoOptions, place *cli.DemoPlace, viewed chan struct{}) (next string, err error) {
+func tellStory(ctx context.Context, o *cli.DemoOptions, place *cli.DemoPlace,
+	viewed chan struct{}) (next string, err error) {
 	access := api.Access{Group: os.Getegid()}
 	socket, err := api.Listen(place.Socket, access)
 	if err != nil {
@@ -246,9 +247,11 @@ func (d *atDoor) Close() error {
 // demoDaemon is a daemon that looks after a simulated host, and remembers nothing.
 func demoDaemon(house *sim.House, clock fastClock) daemon.Options {
 	return daemon.Options{
-		Settings: house.Settings(), Period: demoPeriod, Version: version, BootID: "demo", Clock: clock, Store: memory.New(),
-		Observer: house, Sources: []daemon.Source{house}, Drivers: map[workload.Kind]daemon.Driver{workload.InCgroup: house, workload.InProcess: house},
-		Log: slog.New(slog.DiscardHandler), Self: holdings,
+		Settings: house.Settings(), Period: demoPeriod, Version: version, BootID: "demo", Clock: clock,
+		Store:    memory.New(),
+		Observer: house, Sources: []daemon.Source{house},
+		Drivers: map[workload.Kind]daemon.Driver{workload.InCgroup: house, workload.InProcess: house},
+		Log:     slog.New(slog.DiscardHandler), Self: holdings,
 	}
 }
 
@@ -266,17 +269,19 @@ func seeDemo(ctx context.Context, o cli.DemoOptions) error {
 	defer enough()
 	var trend daemon.Trend
 	heard := uint64(0)
-	_, err = sim.Run(seen, sim.Options{Trace: trace, Seed: o.Seed, Policies: []string{"homenode"}, Period: demoPeriod, Watch: func(v control.View, events []plan.Event) {
-		for i := range events {
-			if e := &events[i]; e.Seq > heard {
-				heard = e.Seq
-				trend.Hear(e)
+	_, err = sim.Run(seen, sim.Options{Trace: trace, Seed: o.Seed, Policies: []string{"homenode"}, Period: demoPeriod,
+		Watch: func(v control.View, events []plan.Event) {
+			for i := range events {
+				if e := &events[i]; e.Seq > heard {
+					heard = e.Seq
+					trend.Hear(e)
+				}
 			}
-		}
-		if view := (&daemon.View{View: v, Trend: trend.Look(&v)}); seen.Err() == nil && !o.See(view.Status("demo"), events) {
-			enough()
-		}
-	}})
+			if view := (&daemon.View{View: v, Trend: trend.Look(&v)}); seen.Err() == nil &&
+				!o.See(view.Status("demo"), events) {
+				enough()
+			}
+		}})
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()

@@ -26,7 +26,8 @@ var atHome = map[cli.Memory]process.MemPolicy{
 // told is the policies that a person names.
 var told = map[cli.Memory]process.MemPolicy{
 	cli.MemoryBind: process.MemBind, cli.MemoryPreferred: process.MemPreferredOne, cli.MemoryMany: process.MemPreferred,
-	cli.MemoryInterleave: process.MemInterleave, cli.MemoryWeighted: process.MemWeightedInterleave, cli.MemoryLocal: process.MemLocal,
+	cli.MemoryInterleave: process.MemInterleave, cli.MemoryWeighted: process.MemWeightedInterleave,
+	cli.MemoryLocal: process.MemLocal,
 }
 
 // execAt confines the calling thread and becomes the command: affinity, memory policy and

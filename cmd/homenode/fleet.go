@@ -31,7 +31,8 @@ const mostAnswer = 64 << 20
 // remote runs a command on another machine over ssh(1), which asks nobody for a password.
 // What it printed is returned with the error, too.
 func remote(ctx context.Context, r cli.Remote) ([]byte, error) {
-	args := []string{"-T", "-o", "BatchMode=yes", "-o", fmt.Sprintf("ConnectTimeout=%d", int(math.Ceil(r.Within.Seconds())))}
+	args := []string{"-T", "-o", "BatchMode=yes", "-o",
+		fmt.Sprintf("ConnectTimeout=%d", int(math.Ceil(r.Within.Seconds())))}
 	if r.Port != "" {
 		args = append(args, "-p", r.Port)
 	}

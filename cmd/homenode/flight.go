@@ -58,7 +58,8 @@ func openFlight(path string) (cli.Flight, error) {
 	}
 	l, err := flight.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = fmt.Errorf("no flight log %s; a daemon writes one into the folder %s of its state folder", path, flightFolder)
+		err = fmt.Errorf("no flight log %s; a daemon writes one into the folder %s of its state folder", path,
+			flightFolder)
 	}
 	return flightLog{l}, err
 }

@@ -37,12 +37,14 @@ func cgroupDriver(mover *process.Mover) *cgroup.Driver {
 // would write them while the processes run. What it writes then changes nothing in effect.
 func freeNodes(ctx context.Context, unit string, pid int) error {
 	cgroup := observe.LineageOf(files.Root(machine), pid).Cgroup
-	if os.Geteuid() != 0 || cgroup == "" || cgroup == "/" { // what an ordinary user's own manager writes concerns homenode as little as what that user does
+	// what an ordinary user's own manager writes concerns homenode as little as what that user does
+	if os.Geteuid() != 0 || cgroup == "" || cgroup == "/" {
 		return nil
 	}
 	at := scopeOf(cgroup, unit)
 	if at == "" {
-		return fmt.Errorf("scope %s: its memory nodes are not changed: process %d has left it for %s; end what still runs in the scope", unit, pid, cgroup)
+		return fmt.Errorf("scope %s: its memory nodes are not changed: process %d has left it for %s; end what still "+
+			"runs in the scope", unit, pid, cgroup)
 	}
 	d := cgroupDriver(process.NewMover(process.MoverOptions{Root: os.DirFS(machine)}))
 	return d.Restore(ctx, []plan.Entry{{Kind: plan.CgroupMems, Path: at}})[0]

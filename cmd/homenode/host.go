@@ -46,7 +46,8 @@ func (hostPreparer) Placed(stateDir string) ([]plan.Placement, error) {
 
 func (hostPreparer) MayPrepare() error {
 	if os.Geteuid() != 0 {
-		return cli.Forbidden(errors.New("preparing a host changes other users' work: run it as root, or look with --dry-run"))
+		return cli.Forbidden(errors.New("preparing a host changes other users' work: run it as root, or look with " +
+			"--dry-run"))
 	}
 	return nil
 }

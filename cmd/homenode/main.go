@@ -42,7 +42,8 @@ func isDaemon(args []string) bool { return len(args) > 0 && args[0] == "daemon" 
 func main() {
 	var files syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err == nil && files.Cur < leastFiles {
-		fmt.Fprintf(os.Stderr, "homenode: only %d files may be open here (ulimit -n); %d are needed\n", files.Cur, leastFiles)
+		fmt.Fprintf(os.Stderr, "homenode: only %d files may be open here (ulimit -n); %d are needed\n", files.Cur,
+			leastFiles)
 		os.Exit(3)
 	}
 	if ran, code := guardian(os.Args[1:]); ran {
@@ -70,8 +71,12 @@ func environment() *cli.Env {
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Root: files.Root(machine), Version: version, Program: os.Args[0],
 		DefaultSocket: defaultSocket(), DefaultState: defaultState(),
-		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Batch: enterBatch, TryNice: process.TryNice, Self: self, Keep: keep, LockRuns: func(alone bool) (func(), error) { return ownRuns().Lock(alone) }, UndoRuns: undoRuns, UndoScopes: undoScopes, ScopeHere: func() error { return scope.Here("") }, Where: whereNow, Memory: memoryFigures{}, Sim: simulate, Demo: demo, Probe: proberFor,
-		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Rule: ruleOf, Flight: openFlight, Records: openRecords, Remote: remote, HostFiles: hostFiles(), Config: configuration, ByHand: byHand{}, Cycles: countCycles,
+		Daemon: runDaemon, Local: local, Journal: journal, Exec: execAt, Batch: enterBatch, TryNice: process.TryNice,
+		Self: self, Keep: keep, LockRuns: func(alone bool) (func(), error) { return ownRuns().Lock(alone) },
+		UndoRuns: undoRuns, UndoScopes: undoScopes, ScopeHere: func() error { return scope.Here("") }, Where: whereNow,
+		Memory: memoryFigures{}, Sim: simulate, Demo: demo, Probe: proberFor,
+		Libvirt: guests{}, Host: hostPreparer{}, Policy: policy, Rule: ruleOf, Flight: openFlight, Records: openRecords,
+		Remote: remote, HostFiles: hostFiles(), Config: configuration, ByHand: byHand{}, Cycles: countCycles,
 	}
 }
 

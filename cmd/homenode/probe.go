@@ -28,7 +28,8 @@ type prober struct {
 
 func proberFor(h *topology.Host, stateDir string) cli.Prober {
 	dir := filepath.Join(stateDir, measured)
-	return &prober{probe.Machine{Root: files.Root(machine), Host: h, Restore: filepath.Join(dir, "restore-msr")}, probe.Cache{Dir: dir}}
+	return &prober{probe.Machine{Root: files.Root(machine), Host: h, Restore: filepath.Join(dir, "restore-msr")},
+		probe.Cache{Dir: dir}}
 }
 
 // kept reads the machine together with what was measured of it, and notices when
@@ -129,7 +130,8 @@ func measureAtStart(ctx context.Context, fsys fs.FS, stateDir string, log *slog.
 		return
 	}
 	plan, err := measure.MakePlan(h, measure.Request{
-		Parts: []measure.Part{measure.PartLatency}, From: "nodes", CPU: -1, Node: -1, LoadedFrom: -1, LoadedTo: -1, Seed: 1, Budget: startBudget,
+		Parts: []measure.Part{measure.PartLatency}, From: "nodes", CPU: -1, Node: -1, LoadedFrom: -1, LoadedTo: -1,
+		Seed: 1, Budget: startBudget,
 	}, p.Memory())
 	if err != nil {
 		log.Warn("latencies are not measured: "+instead, "error", err)

@@ -44,7 +44,8 @@ func init() {
 		return
 	}
 	if name, err := unix.BytePtrFromString(filepath.Base(os.Args[0])); err == nil {
-		_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0) // ps shows the other name; nothing else is wrong
+		// ps shows the other name; nothing else is wrong
+		_ = unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(name)), 0, 0, 0)
 	}
 }
 
@@ -86,7 +87,8 @@ const settles = 100 * time.Millisecond
 
 // heed reloads the configuration at each hangup until ctx ends. A hangup with which the terminal of the
 // daemon has gone ends it, as it does any program.
-func (h *hangup) heed(ctx context.Context, o cli.DaemonOptions, layers []config.Layer, d *daemon.Daemon, with func([]config.Layer)) {
+func (h *hangup) heed(ctx context.Context, o cli.DaemonOptions, layers []config.Layer, d *daemon.Daemon,
+	with func([]config.Layer)) {
 	for {
 		select {
 		case <-ctx.Done():
@@ -259,7 +261,8 @@ func again(kept *os.File) error {
 	if err := os.Setenv(beforeFD, strconv.Itoa(int(kept.Fd()))); err != nil {
 		return err
 	}
-	signal.Ignore(syscall.SIGHUP) // the next program reads the files after it takes hangups: this one would change nothing
+	// the next program reads the files after it takes hangups: this one would change nothing
+	signal.Ignore(syscall.SIGHUP)
 	sd.SdNotify(false, reloading())
 	return fmt.Errorf("reload: %w", syscall.Exec("/proc/self/exe", os.Args, os.Environ()))
 }

@@ -25,7 +25,8 @@ func containersIn(o *daemon.Options, c config.Config) *nri.Plugin {
 	}
 	key, err := store.HostKey(c.StateDir)
 	if err != nil { // on a full disk, say: containers are placed all the same
-		slog.Warn("the key of this host cannot be used: after a restart, CPU sets of containers that no scan has seen count as set by another program", "err", err)
+		slog.Warn("the key of this host cannot be used: after a restart, CPU sets of containers that no scan has "+
+			"seen count as set by another program", "err", err)
 	}
 	p := nri.New(nri.Options{
 		Socket: c.Containers.Socket, Manage: nri.Managed(c.Containers.Manage), Enforce: c.Mode == config.Enforce,
@@ -45,7 +46,8 @@ func proxmoxIn(o *daemon.Options, c config.Config) {
 	}
 	s := proxmox.New(proxmox.Options{Root: machine, Manage: proxmox.Managed(c.Proxmox.Manage)})
 	o.Sources = append(o.Sources, s)
-	o.Drivers[workload.InCgroup] = s.Driver(o.Drivers[workload.InCgroup], o.Drivers[workload.InProcess].(proxmox.Processes))
+	o.Drivers[workload.InCgroup] = s.Driver(o.Drivers[workload.InCgroup],
+		o.Drivers[workload.InProcess].(proxmox.Processes))
 }
 
 // incusIn makes Incus and LXD a source of a daemon. With incus.manage: none it asks nothing and has no instances.

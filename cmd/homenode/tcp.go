@@ -41,7 +41,8 @@ func listenTCP(c *config.Config, access api.Access, host string) (remote *overTC
 	if address == "" || err != nil { // which Validate has told
 		return nil, forget, err
 	}
-	remote = &overTCP{may: api.Remote{Page: web.Files, Names: []string{host}, Houses: access.Houses, Refused: access.Refused}}
+	remote = &overTCP{may: api.Remote{Page: web.Files, Names: []string{host}, Houses: access.Houses,
+		Refused: access.Refused}}
 	if c.API.Token != "" {
 		if remote.may.Token, err = readToken(c.API.Token); err != nil {
 			return nil, forget, cli.Usage(fmt.Errorf("api.token: %w", err))
@@ -128,7 +129,8 @@ func readToken(file string) (string, error) {
 	case owner != 0 && owner != os.Geteuid():
 		return "", fmt.Errorf("%s: user %d owns it; want root: chown root %[1]s", file, owner)
 	case there.Mode().Perm()&0o027 != 0:
-		return "", fmt.Errorf("%s: mode %#o lets others read or change it; want 0600 or 0640: chmod 0600 %[1]s", file, there.Mode().Perm())
+		return "", fmt.Errorf("%s: mode %#o lets others read or change it; want 0600 or 0640: chmod 0600 %[1]s", file,
+			there.Mode().Perm())
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 4096))
 	token := strings.TrimSpace(string(text))
@@ -136,7 +138,8 @@ func readToken(file string) (string, error) {
 	case err != nil:
 		return "", err
 	case len(token) < leastToken:
-		return "", fmt.Errorf("%s: %d characters; want at least %d: openssl rand -hex 16 >%[1]s", file, len(token), leastToken)
+		return "", fmt.Errorf("%s: %d characters; want at least %d: openssl rand -hex 16 >%[1]s", file, len(token),
+			leastToken)
 	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
 		return "", fmt.Errorf("%s: want letters and digits in one line", file)
 	}

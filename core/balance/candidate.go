@@ -385,7 +385,8 @@ func (d *decider) rests(id workload.ID) (time.Duration, int) {
 
 // cameLately reports whether a workload changed its home within the ban.
 func (d *decider) cameLately(id workload.ID) bool {
-	return slices.ContainsFunc(d.memory.Changes, func(p HomeChange) bool { return p.Workload == id && d.in.At.Sub(p.At) < d.in.Settings.Ban })
+	return slices.ContainsFunc(d.memory.Changes,
+		func(p HomeChange) bool { return p.Workload == id && d.in.At.Sub(p.At) < d.in.Settings.Ban })
 }
 
 // pair is two nodes between which memory moves, in either direction.

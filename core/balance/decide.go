@@ -104,7 +104,8 @@ func (e *Engine) decide(in *Input, placements []plan.Placement, memory *History)
 	d.keepRoom(t, options)
 	chosen, homes := d.choose(options)
 	if chosen == nil &&
-		slices.ContainsFunc(t.triggers, func(t Trigger) bool { return t.Kind != LowLocality && t.Kind != FarFromPartner }) {
+		slices.ContainsFunc(t.triggers,
+			func(t Trigger) bool { return t.Kind != LowLocality && t.Kind != FarFromPartner }) {
 		options = append(options, d.swaps(t)...)
 		d.options = options
 		chosen, homes = d.choose(options)
@@ -140,7 +141,8 @@ func dedicated(placements []plan.Placement) []plan.Placement {
 }
 
 func hasHome(placements []plan.Placement, id workload.ID) bool {
-	_, ok := slices.BinarySearchFunc(placements, id, func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
+	_, ok := slices.BinarySearchFunc(placements, id,
+		func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
 	return ok
 }
 

@@ -14,13 +14,14 @@ import (
 
 // Settings are the rules of balancing.
 type Settings struct {
-	Enabled  bool          `json:"enabled"`
-	Act      bool          `json:"act"`      // homes change; otherwise the report says what would be done
-	Window   time.Duration `json:"window"`   // what is wrong must have been so for this long
-	Horizon  time.Duration `json:"horizon"`  // how long what was seen is taken to last, at most
-	Cooldown time.Duration `json:"cooldown"` // rest of a workload after a move; doubles with each further move within an hour
-	Ban      time.Duration `json:"ban"`      // no move back to where it came from
-	Factor   float64       `json:"factor"`   // gain over cost that a move must reach
+	Enabled bool          `json:"enabled"`
+	Act     bool          `json:"act"`     // homes change; otherwise the report says what would be done
+	Window  time.Duration `json:"window"`  // what is wrong must have been so for this long
+	Horizon time.Duration `json:"horizon"` // how long what was seen is taken to last, at most
+	// rest of a workload after a move; doubles with each further move within an hour
+	Cooldown time.Duration `json:"cooldown"`
+	Ban      time.Duration `json:"ban"`    // no move back to where it came from
+	Factor   float64       `json:"factor"` // gain over cost that a move must reach
 }
 
 // DefaultSettings returns the settings of the daemon; each carries the argument for its value.
@@ -57,9 +58,10 @@ type Input struct {
 	Flights  []Flight         `json:"flights,omitempty"` // rising by workload
 	Held     []workload.ID    `json:"held,omitempty"`    // undone, or stopped, by hand
 	HeldAll  bool             `json:"held_all,omitempty"`
-	Ordered  []HomeChange     `json:"ordered,omitempty"` // changes of home that an operator ordered since the tick before
-	Arrange  arrange.Options  `json:"arrange"`
-	Settings Settings         `json:"settings"`
+	// changes of home that an operator ordered since the tick before
+	Ordered  []HomeChange    `json:"ordered,omitempty"`
+	Arrange  arrange.Options `json:"arrange"`
+	Settings Settings        `json:"settings"`
 	// Traffic is what was counted of each node's memory, MiB/s, by node in the order of
 	// the host's; None where nothing tells, nil when nowhere.
 	Traffic []int64 `json:"traffic,omitempty"`

@@ -126,12 +126,14 @@ func newModel(in *Input, placements []plan.Placement, ledger *place.Ledger, look
 func (known *recall) model(in *Input, placements []plan.Placement, ledger *place.Ledger, looks []Sample) *model {
 	h := in.State.Host
 	n := len(h.Nodes)
-	m := &model{host: h, nodeAt: indexByID(h), rooms: ledger.Rooms(), access: place.AccessCosts(h), local: make([]float64, n)}
+	m := &model{host: h, nodeAt: indexByID(h), rooms: ledger.Rooms(), access: place.AccessCosts(h),
+		local: make([]float64, n)}
 	m.stays = h.Lower().Union(h.GPUNodes())
 	m.lower = lowerOf(h)
 	m.sums = make([]float64, 9*n)
 	sums := m.sums
-	for _, s := range []*[]float64{&m.load, &m.kept, &m.heavy, &m.traffic, &m.plain, &m.measured, &m.hits, &m.users, &m.free} {
+	for _, s := range []*[]float64{&m.load, &m.kept, &m.heavy, &m.traffic, &m.plain, &m.measured, &m.hits, &m.users,
+		&m.free} {
 		*s, sums = sums[:n:n], sums[n:]
 	}
 	for i := range n {
@@ -221,7 +223,8 @@ func freeOf(n *topology.Node) topology.KiB {
 func (m *model) readWork(w *work, ledger *place.Ledger) {
 	s, o := w.Subject, &w.Observation
 	memory := m.placed(o.Memory)
-	w.kib, w.weight = float64(workload.Total(memory)), max(leastWeight, float64(s.Spec.Importance)/workload.DefaultImportance)
+	w.kib, w.weight = float64(workload.Total(memory)),
+		max(leastWeight, float64(s.Spec.Importance)/workload.DefaultImportance)
 	w.beside = w.reserve()
 	w.lasts = w.flight == nil && len(s.Spec.Near) == 0
 	w.mem = m.parts(memory)
@@ -438,7 +441,8 @@ func (m *model) count(w *work, run, mem []part, sign float64) {
 			m.far += sign * p.share * w.accesses * w.weight * m.local[p.node] * w.pull[p.node]
 		}
 		for _, q := range mem {
-			m.far += sign * p.share * q.share * w.accesses * w.weight * (m.local[p.node]*m.access[p.node*len(m.rooms)+q.node] - m.least)
+			m.far += sign * p.share * q.share * w.accesses * w.weight * (m.local[p.node]*m.access[p.node*len(m.rooms)+
+				q.node] - m.least)
 		}
 	}
 	for _, q := range mem {

@@ -36,8 +36,9 @@ func (m *model) findFarFromPartner(t *trouble, w *work) {
 		return
 	}
 	t.farFromPartner = append(t.farFromPartner, w)
-	t.triggers = append(t.triggers, Trigger{Kind: FarFromPartner, Node: topology.None, Workload: w.id, Reason: words.Because(
-		words.FarFromPartner, w.id, nearNames(w.Spec.Near), lost)})
+	t.triggers = append(t.triggers, Trigger{Kind: FarFromPartner, Node: topology.None, Workload: w.id,
+		Reason: words.Because(
+			words.FarFromPartner, w.id, nearNames(w.Spec.Near), lost)})
 }
 
 // leastServed is leastLost of a helper: what one that is busy a twentieth of the time loses at twice

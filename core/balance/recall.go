@@ -45,8 +45,8 @@ func (r *recall) goesOn(looks []Sample) bool {
 	return was != nil && n > 1 && len(looks[n-2].Uses) > 0 && was == &looks[n-2].Uses[0]
 }
 
-// usesAgain copies the uses of the scan before if its workloads are the same, and reads those that have changed. The same
-// subject has the same use at the same level: see follow.
+// usesAgain copies the uses of the scan before if its workloads are the same, and reads those that have changed. The
+// same subject has the same use at the same level: see follow.
 func (r *recall) usesAgain(in *Input, before []Use, l *Sample) bool {
 	n := len(in.Subjects)
 	if n == 0 || len(before) != n || len(r.workloads) != n || !r.rising || r.newest != &before[0] {

@@ -120,7 +120,8 @@ func (u *run) carry(recorded []plan.Placement) []plan.Placement {
 	}
 	out := slices.Clone(recorded)
 	for i := range out {
-		k, ok := slices.BinarySearchFunc(u.placements, out[i].Workload, func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
+		k, ok := slices.BinarySearchFunc(u.placements, out[i].Workload,
+			func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
 		if ok && u.placements[k].Start == out[i].Start {
 			out[i] = u.placements[k]
 		}

@@ -10,13 +10,14 @@ import (
 
 // Report is the result of balancing in one scan: findings, the choice, and rejected candidates.
 type Report struct {
-	Quiet    words.Reason `json:"quiet,omitzero"`     // why nothing is done; absent when something is
-	State    State        `json:"state"`              // outcome in a word or two; it changes only when the situation does
-	Lost     float64      `json:"lost_cpus"`          // CPUs of work that waits for a CPU or for memory, by the model
-	Nodes    []Node       `json:"nodes,omitempty"`    // how busy each node is
-	Triggers []Trigger    `json:"triggers,omitempty"` // what has been wrong for long enough to act
-	Chosen   *Candidate   `json:"chosen,omitempty"`   // the change that is made; absent without one
-	Weighed  []Candidate  `json:"weighed,omitempty"`  // other changes that were weighed, best first
+	Quiet words.Reason `json:"quiet,omitzero"` // why nothing is done; absent when something is
+	// outcome in a word or two; it changes only when the situation does
+	State    State       `json:"state"`
+	Lost     float64     `json:"lost_cpus"`          // CPUs of work that waits for a CPU or for memory, by the model
+	Nodes    []Node      `json:"nodes,omitempty"`    // how busy each node is
+	Triggers []Trigger   `json:"triggers,omitempty"` // what has been wrong for long enough to act
+	Chosen   *Candidate  `json:"chosen,omitempty"`   // the change that is made; absent without one
+	Weighed  []Candidate `json:"weighed,omitempty"`  // other changes that were weighed, best first
 }
 
 // State is the outcome of a tick in one word.
@@ -34,15 +35,16 @@ const (
 
 // Node is the load of one node by the model, averaged over the window.
 type Node struct {
-	ID        topology.NodeID `json:"id"`        // node ID of the kernel
-	CPUs      int             `json:"cpus"`      // CPUs for shared work
-	Load      float64         `json:"load"`      // CPUs that shared work is entitled to and wants
-	Kept      float64         `json:"kept"`      // idle CPUs that are kept for important work
-	Traffic   float64         `json:"mib_s"`     // traffic to its memory, MiB/s
-	Bandwidth int64           `json:"capacity"`  // bandwidth of its memory, MiB/s
-	Free      topology.KiB    `json:"free_kib"`  // free and reclaimable memory when moves under way have ended, KiB; -1 unknown
-	Known     float64         `json:"known"`     // share of its traffic that was measured, 0 to 1
-	Important bool            `json:"important"` // whether an important workload lives here
+	ID        topology.NodeID `json:"id"`       // node ID of the kernel
+	CPUs      int             `json:"cpus"`     // CPUs for shared work
+	Load      float64         `json:"load"`     // CPUs that shared work is entitled to and wants
+	Kept      float64         `json:"kept"`     // idle CPUs that are kept for important work
+	Traffic   float64         `json:"mib_s"`    // traffic to its memory, MiB/s
+	Bandwidth int64           `json:"capacity"` // bandwidth of its memory, MiB/s
+	// free and reclaimable memory when moves under way have ended, KiB; -1 unknown
+	Free      topology.KiB `json:"free_kib"`
+	Known     float64      `json:"known"`     // share of its traffic that was measured, 0 to 1
+	Important bool         `json:"important"` // whether an important workload lives here
 }
 
 // TriggerKind is the kind of a problem.

@@ -92,7 +92,8 @@ func (m *model) sizeEach(w *work, i int, looks []Sample, fills [][]float64, at [
 	}
 }
 
-// sizeSteady sizes a workload with the same use in all samples while no node was saturated: its demand is the same, too.
+// sizeSteady sizes a workload with the same use in all samples while no node was saturated: its demand is the same,
+// too.
 func (m *model) sizeSteady(w *work, newest *Sample, u *Use) {
 	demand, traffic, measured := m.want(w, newest, u, nil)
 	for k := range m.wanted {

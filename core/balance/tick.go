@@ -63,7 +63,8 @@ func (e *Engine) Tick(in Input, memory History) (Outcome, History) {
 // remember is the memory with this look, without what is too old to count.
 func (known *recall) remember(in *Input, old History) History {
 	h := in.State.Host
-	look := Sample{At: in.At, Traffic: in.Traffic, Busy: make([]float64, len(h.Nodes)), Free: make([]topology.KiB, len(h.Nodes))}
+	look := Sample{At: in.At, Traffic: in.Traffic, Busy: make([]float64, len(h.Nodes)),
+		Free: make([]topology.KiB, len(h.Nodes))}
 	for i := range h.Nodes {
 		look.Free[i] = freeOf(&h.Nodes[i])
 	}
@@ -148,7 +149,8 @@ func rehome(in *Input, first plan.Plan, homes []plan.Placement) (plan.Plan, word
 	st.Placements = slices.Clone(first.Placements)
 	moved := map[workload.ID]bool{}
 	for _, p := range homes {
-		k, _ := slices.BinarySearchFunc(st.Placements, p.Workload, func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
+		k, _ := slices.BinarySearchFunc(st.Placements, p.Workload,
+			func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
 		st.Placements[k] = p
 		moved[p.Workload] = true
 	}

@@ -98,7 +98,8 @@ func (m *model) findNodes(t *trouble) {
 				mibs += m.counted[i] - m.plain[i]
 			}
 			t.triggers = append(t.triggers, Trigger{Kind: BandwidthPressure, Node: id, Reason: words.Because(
-				words.ShortOfBandwidth, id, mibs, m.rooms[i].Bandwidth, mibs/float64(m.rooms[i].Bandwidth), words.Because(m.knownFrom(i)))})
+				words.ShortOfBandwidth, id, mibs, m.rooms[i].Bandwidth, mibs/float64(m.rooms[i].Bandwidth),
+				words.Because(m.knownFrom(i)))})
 		}
 		if t.short[i] {
 			t.triggers = append(t.triggers, Trigger{Kind: MemoryShortage, Node: id, Reason: words.Because(
@@ -164,8 +165,9 @@ func (m *model) findFar(t *trouble, w *work) {
 		return
 	}
 	t.far = append(t.far, w)
-	t.triggers = append(t.triggers, Trigger{Kind: LowLocality, Node: topology.None, Workload: w.id, Reason: words.Because(
-		words.FarFromMemory, w.id, near, lost)})
+	t.triggers = append(t.triggers, Trigger{Kind: LowLocality, Node: topology.None, Workload: w.id,
+		Reason: words.Because(
+			words.FarFromMemory, w.id, near, lost)})
 }
 
 // cpusOf is the CPUs that a home has for shared work. Cores do not count: that threads of it would share

@@ -15,10 +15,12 @@ func (d *decider) candidate(o *option) Candidate {
 	}
 	for i := range o.changes {
 		s := &o.changes[i]
-		c.Changes = append(c.Changes, Change{Workload: s.w.id, From: s.w.placed.Home, To: s.to, Bytes: int64(s.kib) << 10})
+		c.Changes = append(c.Changes, Change{Workload: s.w.id, From: s.w.placed.Home, To: s.to,
+			Bytes: int64(s.kib) << 10})
 	}
 	if w := o.changes[0].w; o.kind == Widen {
-		c.split = words.Because(words.SplitWaits, o.changes[0].to, w.Observation.Waited, w.placed.Home, math.Ceil(w.demand))
+		c.split = words.Because(words.SplitWaits, o.changes[0].to, w.Observation.Waited, w.placed.Home,
+			math.Ceil(w.demand))
 	}
 	c.Reason = words.Because(words.ChangeSaves, o.saves/second, o.gain, o.horizon*second, o.cost, o.kib, c.Took)
 	return c
@@ -65,7 +67,8 @@ func (m *model) report() []Node {
 	out := make([]Node, len(m.rooms))
 	for i := range m.rooms {
 		r := &m.rooms[i]
-		out[i] = Node{ID: r.Node, CPUs: r.CPUs, Load: round3(m.load[i]), Kept: round3(m.kept[i]), Traffic: math.Round(m.plain[i]),
+		out[i] = Node{ID: r.Node, CPUs: r.CPUs, Load: round3(m.load[i]), Kept: round3(m.kept[i]),
+			Traffic:   math.Round(m.plain[i]),
 			Bandwidth: r.Bandwidth, Free: topology.KiB(max(topology.None, m.free[i])), Important: m.kept[i] > 0}
 		if m.plain[i] > 0 {
 			out[i].Known = round3(m.measured[i] / m.plain[i])
@@ -99,7 +102,8 @@ func (m *model) inOrder() words.Reason {
 	if busiest == least {
 		return words.Because(words.BalancedOne, m.load[busiest]+m.kept[busiest], high.CPUs, high.Node, used)
 	}
-	return words.Because(words.Balanced, m.load[busiest]+m.kept[busiest], high.CPUs, high.Node, m.load[least]+m.kept[least], low.CPUs, low.Node, used)
+	return words.Because(words.Balanced, m.load[busiest]+m.kept[busiest], high.CPUs, high.Node,
+		m.load[least]+m.kept[least], low.CPUs, low.Node, used)
 }
 
 // part is how much of a node's CPUs is wanted.

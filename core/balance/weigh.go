@@ -63,7 +63,8 @@ func (d *decider) weigh(o *option) {
 		for _, p := range o.changes[i].mem {
 			low := lowFree * float64(m.host.Nodes[p.node].Memory)
 			if had := d.free[p.node]; o.rejected.None() && had >= 0 && m.free[p.node] < low && m.free[p.node] < had {
-				o.rejected = words.Because(words.WouldFill, m.rooms[p.node].Node, max(0, m.free[p.node]), m.host.Nodes[p.node].Memory)
+				o.rejected = words.Because(words.WouldFill, m.rooms[p.node].Node, max(0, m.free[p.node]),
+					m.host.Nodes[p.node].Memory)
 			}
 		}
 	}

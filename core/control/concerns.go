@@ -64,7 +64,8 @@ func (s *State) concerns() []concern.Concern {
 		nextstart.Concern{},
 		llc.Bound{Concern: &c.llcConcern, Mode: s.Settings.Policy.Caches},
 		s.threads(),
-		gpus.Bound{Concern: &c.gpusConcern, Workers: s.Workers, Divide: s.Settings.Divide, Pace: s.Settings.Arrange.MoveBandwidth},
+		gpus.Bound{Concern: &c.gpusConcern, Workers: s.Workers, Divide: s.Settings.Divide,
+			Pace: s.Settings.Arrange.MoveBandwidth},
 		s.interrupts(),
 		swap.Concern{Never: s.Settings.NeverSwap},
 		s.fastTier(),
@@ -89,7 +90,8 @@ func (s *State) threads() threads.Bound {
 }
 
 func (s *State) interrupts() interrupts.Bound {
-	return interrupts.Bound{Concern: &s.interruptsConcern, Mode: s.Settings.Interrupts, Queues: s.Settings.Queues, Managers: s.Managers}
+	return interrupts.Bound{Concern: &s.interruptsConcern, Mode: s.Settings.Interrupts, Queues: s.Settings.Queues,
+		Managers: s.Managers}
 }
 
 func (s *State) fastTier() fasttier.Bound {

@@ -112,5 +112,6 @@ func (l loop) Adopt(id workload.ID, kind plan.SettingKind, path, value string) {
 		return
 	}
 	s.Seq++
-	s.Put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: id, Kind: kind, Path: path, New: value, State: plan.Applied})
+	s.Put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: id, Kind: kind, Path: path, New: value,
+		State: plan.Applied})
 }

@@ -78,7 +78,8 @@ func Replay(next func() (Logged, error), decided func(balance.Input, balance.His
 		if !replay.Same(r.Output, text) {
 			out.Differ++
 			if out.First == "" {
-				out.First = fmt.Sprintf("input %d at %s: %s", out.Inputs, r.Input.At.Format(time.RFC3339), replay.Difference(r.Output, text))
+				out.First = fmt.Sprintf("input %d at %s: %s", out.Inputs, r.Input.At.Format(time.RFC3339),
+					replay.Difference(r.Output, text))
 			}
 		}
 		if out.Inputs == 0 {

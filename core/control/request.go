@@ -255,7 +255,8 @@ func (s *State) release(id workload.ID) {
 func (s *State) cancelMove(id workload.ID, dry bool) (*Moved, *Failure) {
 	t := s.Tasks[id]
 	moving := t != nil && t.Transfer != nil
-	queued := s.Settings.Enforce && !s.Holds.Has(id) && slices.ContainsFunc(s.Steps(), func(x plan.Step) bool { return x.Workload == id && x.Kind.MovesPages() })
+	queued := s.Settings.Enforce && !s.Holds.Has(id) &&
+		slices.ContainsFunc(s.Steps(), func(x plan.Step) bool { return x.Workload == id && x.Kind.MovesPages() })
 	if !moving && !queued {
 		return nil, work.Refuse(NotFound, words.NoMove, string(id))
 	}
@@ -301,7 +302,8 @@ func (s *State) setPartition(id uint64, want plan.Partition, dryRun bool) {
 		return
 	}
 	if dryRun {
-		s.reply(Reply{ID: id, Partition: &PartitionNow{Partition: orAny(want), Split: st.Policy.Split, Dedicated: st.Policy.Dedicated}})
+		s.reply(Reply{ID: id, Partition: &PartitionNow{Partition: orAny(want), Split: st.Policy.Split,
+			Dedicated: st.Policy.Dedicated}})
 		return
 	}
 	before := s.Partition

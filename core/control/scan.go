@@ -85,7 +85,8 @@ func (s *State) decide() {
 	if len(violations) == 0 {
 		s.differ().Reconcile()
 	}
-	if changing := func(x plan.Step) bool { return s.Work.Changing(x.Workload) }; slices.ContainsFunc(s.Plan.Steps, changing) {
+	if changing := func(x plan.Step) bool { return s.Work.Changing(x.Workload) }; slices.ContainsFunc(s.Plan.Steps,
+		changing) {
 		s.Plan.Steps = slices.DeleteFunc(slices.Clone(s.Plan.Steps), changing)
 	}
 	if len(violations) > 0 { // the engine or the facts are wrong: neither is a ground to act on
@@ -140,13 +141,15 @@ func (s *State) begun(c *workload.Claim) (any bool) {
 			kind plan.SettingKind
 			set  string
 		}{{plan.CgroupCPUs, b.CPUs}, {plan.CgroupMems, b.Mems}} {
-			if e := s.Journal.Of(x.kind, b.Cgroup); x.set == "" || (e != nil && (e.Object == "" || e.Object == b.Object)) {
+			if e := s.Journal.Of(x.kind, b.Cgroup); x.set == "" ||
+				(e != nil && (e.Object == "" || e.Object == b.Object)) {
 				continue
 			} else if e != nil { // of an earlier one under the same path
 				s.Mark(e, plan.Gone)
 			}
 			s.Seq++
-			s.Put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: c.ID, Kind: x.kind, Path: b.Cgroup, Object: b.Object, New: x.set, State: plan.Applied})
+			s.Put(plan.Entry{Seq: s.Seq, Time: s.At.Round(0), Workload: c.ID, Kind: x.kind, Path: b.Cgroup,
+				Object: b.Object, New: x.set, State: plan.Applied})
 			s.event(plan.Event{Kind: plan.EventStep, Workload: c.ID}, words.BegunWith, string(x.kind), x.set, b.Cgroup)
 			any = true
 		}
@@ -257,7 +260,8 @@ func (s *State) sound(in balance.Input) (balance.Outcome, []plan.Violation) {
 		out, learnt, bad := s.tick(in)
 		if bad >= 0 {
 			x := in.Subjects[bad]
-			s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), workload.Problem{Subject: string(x.Observation.ID), Text: words.Because(words.EngineFailed).String()})
+			s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems),
+				workload.Problem{Subject: string(x.Observation.ID), Text: words.Because(words.EngineFailed).String()})
 			in.Subjects = slices.Delete(slices.Clone(in.Subjects), bad, bad+1)
 			continue
 		}
@@ -280,7 +284,9 @@ func (s *State) sound(in balance.Input) (balance.Outcome, []plan.Violation) {
 			continue
 		}
 		if nodes, booked, have := plan.Overpromised(s.Facts, out.Plan.Placements); !nodes.Empty() {
-			s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), workload.Problem{Subject: words.Nodes(nodes), Text: words.Because(words.MemoryPromised, booked, nodes, have).String()})
+			s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems),
+				workload.Problem{Subject: words.Nodes(nodes), Text: words.Because(words.MemoryPromised, booked, nodes,
+					have).String()})
 		}
 		if s.Subjects = in.Subjects; s.decided != nil {
 			s.decided(in, s.History)
@@ -288,7 +294,8 @@ func (s *State) sound(in balance.Input) (balance.Outcome, []plan.Violation) {
 		if broken {
 			s.reportBroken(in.Subjects)
 		}
-		if !slices.EqualFunc(s.History.Changes, learnt.Changes, func(x, y balance.HomeChange) bool { return x.Workload == y.Workload && x.At.Equal(y.At) }) {
+		if !slices.EqualFunc(s.History.Changes, learnt.Changes,
+			func(x, y balance.HomeChange) bool { return x.Workload == y.Workload && x.At.Equal(y.At) }) {
 			s.save(KeyPast, learnt.Changes)
 		}
 		s.History, s.Orders = learnt, nil
@@ -300,7 +307,8 @@ func (s *State) sound(in balance.Input) (balance.Outcome, []plan.Violation) {
 func (s *State) reportBroken(subjects []*place.Subject) {
 	for _, x := range subjects {
 		if x.Alone.Code == words.PlanBreaksRule {
-			s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems), workload.Problem{Subject: string(x.Observation.ID), Text: x.Alone.String()})
+			s.Snapshot.Problems = append(slices.Clip(s.Snapshot.Problems),
+				workload.Problem{Subject: string(x.Observation.ID), Text: x.Alone.String()})
 		}
 	}
 }

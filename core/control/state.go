@@ -174,7 +174,8 @@ func (v Saved) AfterBoot(at time.Time, survives func(plan.SettingKind) bool) (Sa
 		gone++
 		return true
 	})
-	v.Placements = slices.DeleteFunc(slices.Clone(v.Placements), func(p workload.Placement) bool { return p.Start != 0 })
+	v.Placements = slices.DeleteFunc(slices.Clone(v.Placements),
+		func(p workload.Placement) bool { return p.Start != 0 })
 	v.Admissions = map[workload.ID]Admission{}
 	held := Holds{All: v.Holds.All, IDs: cloned(v.Holds.IDs)}
 	maps.DeleteFunc(held.IDs, func(id workload.ID, _ bool) bool { return scene.OfProcess(id) })
@@ -186,7 +187,8 @@ func (v Saved) AfterBoot(at time.Time, survives func(plan.SettingKind) bool) (Sa
 	})
 	v.Theirs = slices.DeleteFunc(slices.Clone(v.Theirs), func(t journal.Theirs) bool { return !survives(t.Kind) })
 	b.Placements = plan.HomesOf(v.Placements)
-	b.Values = map[string]any{KeyAdmissions: v.Admissions, KeyHolds: v.Holds, KeyUndoing: v.Undoing, KeyTheirs: v.Theirs}
+	b.Values = map[string]any{KeyAdmissions: v.Admissions, KeyHolds: v.Holds, KeyUndoing: v.Undoing,
+		KeyTheirs: v.Theirs}
 	b.Values[KeyTrial] = v.Trial
 	v.SavedConcerns = v.SavedConcerns.afterBoot(b.Values)
 	for _, why := range append([]words.Reason{words.Because(words.MachineRestarted, gone)}, ended...) {

@@ -12,7 +12,8 @@ import (
 // every process, 10 µs apiece, so that 3,000 processes cost 0.1 % of a CPU. Links change
 // when workloads start. Interrupts: 300 take some 5 ms, and what is set stays until a
 // driver is loaded or a CPU comes or goes.
-var every = map[SurveyKind]time.Duration{Managers: 30 * time.Second, Links: 30 * time.Second, Interrupts: 10 * time.Second, Isolation: 10 * time.Second}
+var every = map[SurveyKind]time.Duration{Managers: 30 * time.Second, Links: 30 * time.Second,
+	Interrupts: 10 * time.Second, Isolation: 10 * time.Second}
 
 // surveyDue asks for the surveys that are due.
 func (s *State) surveyDue() {
@@ -44,7 +45,8 @@ func (s *State) survey(in *Survey) {
 		if in.Lacks == "" {
 			s.Over(key + " lacks")
 		} else {
-			s.once(key+" lacks", plan.Event{Kind: plan.EventHost, Error: true}, words.SurveyLacks, string(in.Kind), in.Lacks)
+			s.once(key+" lacks", plan.Event{Kind: plan.EventHost, Error: true}, words.SurveyLacks, string(in.Kind),
+				in.Lacks)
 		}
 		switch in.Kind {
 		case Managers:

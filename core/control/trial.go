@@ -21,7 +21,8 @@ type (
 
 // trials returns what trials are decided on.
 func (s *State) trials() *switchback.Host {
-	return &switchback.Host{Work: &s.Work, Holds: &s.Holds, Enforce: s.Settings.Enforce, Scan: s.Seen, By: s.by, Loop: loop{s}}
+	return &switchback.Host{Work: &s.Work, Holds: &s.Holds, Enforce: s.Settings.Enforce, Scan: s.Seen, By: s.by,
+		Loop: loop{s}}
 }
 
 func (s *State) orderTrial(id uint64, in *TrialOrder) {

@@ -40,10 +40,14 @@ func (s *State) View() View {
 	s.Placements()
 	s.SharedSteps()
 	v := View{
-		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing, Halted: s.Halted,
-		Partition: s.PartitionNow(), ConcernViews: s.showConcerns(), Holds: Holds{All: s.Holds.All, IDs: maps.Clone(s.Holds.IDs)}, Chosen: s.Decisions(),
-		Tasks: make(map[workload.ID]view.Task, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given), Wide: s.wide,
-		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Links: s.Links, Helpers: s.Helpers, Following: s.Following, Loads: s.Loads, Subjects: s.Subjects, Took: s.Took,
+		At: s.Began, Scans: s.Seen, Settings: &s.Settings, Snapshot: s.Snapshot, Plan: s.Plan, Balancing: s.Balancing,
+		Halted:    s.Halted,
+		Partition: s.PartitionNow(), ConcernViews: s.showConcerns(),
+		Holds: Holds{All: s.Holds.All, IDs: maps.Clone(s.Holds.IDs)}, Chosen: s.Decisions(),
+		Tasks: make(map[workload.ID]view.Task, len(s.Tasks)), Moves: maps.Clone(s.Moves), Given: maps.Clone(s.Given),
+		Wide:    s.wide,
+		Journal: s.Journal.All(), Claims: s.Claims, Managers: s.Managers, Links: s.Links, Helpers: s.Helpers,
+		Following: s.Following, Loads: s.Loads, Subjects: s.Subjects, Took: s.Took,
 		Facts: s.Facts, Trial: s.Trials.Now(s.trials()),
 	}
 	for id, t := range s.Tasks {
@@ -63,7 +67,8 @@ func (s *State) View() View {
 		}
 		for _, written := range append([]string{e.New}, e.Past...) {
 			main, _, _ := strings.Cut(written, ";")
-			if cpus, err := topology.ParseCPUSet(main); err == nil && !slices.ContainsFunc(v.Writing[e.Workload], cpus.Equal) {
+			if cpus, err := topology.ParseCPUSet(main); err == nil && !slices.ContainsFunc(v.Writing[e.Workload],
+				cpus.Equal) {
 				v.Writing[e.Workload] = append(v.Writing[e.Workload], cpus)
 			}
 		}

@@ -52,7 +52,8 @@ func (f *facts) noCacheToChoose(caches int) []measure.Finding {
 		says = "one node, and the kernel lists no last-level cache, as in many guests: " +
 			"whether some CPUs are nearer to each other is unknown"
 	case caches > 1:
-		says = "one node, and a last-level cache for each core: no two cores share one, so no home is better than another"
+		says = "one node, and a last-level cache for each core: no two cores share one, so no home is better than " +
+			"another"
 	}
 	return []measure.Finding{{
 		Subject: "caches", Severity: severity, Says: says,
@@ -77,8 +78,9 @@ func (f *facts) manyCaches(node int, within []measure.LastCache) measure.Finding
 		out.Says = says + "the cost of a cache line from another cache of the node is not measured"
 		out.Advice = "measure it (homenode probe c2c); threads that exchange data gain where they share a cache"
 	case other/own <= 1+f.lim.Flat:
-		out.Says = says + fmt.Sprintf("a cache line costs the same from its own cache (%.0f ns) and from another (%.0f ns), "+
-			"measured core to core", own, other)
+		out.Says = says +
+			fmt.Sprintf("a cache line costs the same from its own cache (%.0f ns) and from another (%.0f ns), "+
+				"measured core to core", own, other)
 		out.Advice = "threads that exchange data gain nothing here; " +
 			"work with a working set of its own gains by a cache for itself"
 	default:
@@ -119,7 +121,8 @@ func (f *facts) cacheAware() []measure.Finding {
 		out.Says = "off (" + kernel.From + "): the kernel spreads the threads of a process over all caches of a node"
 		out.Advice = "echo 1 > /" + topology.CacheAwareFile + "; homenode trial measures whether it helps your load"
 	case topology.CacheAwareNone:
-		out.Says = "this kernel has none (" + kernel.From + "): it spreads the threads of a process over all caches of a node"
+		out.Says = "this kernel has none (" + kernel.From +
+			"): it spreads the threads of a process over all caches of a node"
 		out.Advice = "Linux 7.2 and later have it (CONFIG_SCHED_CACHE)"
 	default:
 		out.Says = "not known: neither debugfs nor the kernel's configuration can be read"

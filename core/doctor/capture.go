@@ -32,7 +32,8 @@ func Capture(fsys fs.FS) []topology.Leaf {
 	if t, ok := text(fsys, "proc/sys/kernel/osrelease"); ok {
 		add("proc/sys/kernel/osrelease", kernelNumber(t)+"\n")
 	}
-	for _, name := range []string{"proc/sys/kernel/numa_balancing", "proc/sys/kernel/perf_event_paranoid", "proc/sys/vm/zone_reclaim_mode"} {
+	for _, name := range []string{"proc/sys/kernel/numa_balancing", "proc/sys/kernel/perf_event_paranoid",
+		"proc/sys/vm/zone_reclaim_mode"} {
 		if n := number(fsys, name); n != nil {
 			add(name, fmt.Sprintln(*n))
 		}

@@ -18,17 +18,20 @@ func Diagnose(d *measure.Document, lim Limits) measure.Diagnosis {
 	case f.missing != "":
 		add(measure.Verdict{
 			State: Undecided, Severity: measure.Undecided, Confidence: 1,
-			Says:        "The machine could not be measured; what follows is by firmware and kernel alone.",
-			Evidence:    []measure.Evidence{{Rule: "E0", Says: f.missing, Value: measure.Unknown, Threshold: measure.Unknown, Source: "the attempt to measure"}},
+			Says: "The machine could not be measured; what follows is by firmware and kernel alone.",
+			Evidence: []measure.Evidence{{Rule: "E0", Says: f.missing, Value: measure.Unknown,
+				Threshold: measure.Unknown, Source: "the attempt to measure"}},
 			Advice:      []string{"run it again on an idle machine; --no-measure judges by kernel and firmware alone"},
 			WouldChange: "a measurement on an idle machine",
 		})
 	case f.noisy != "":
 		add(measure.Verdict{
 			State: Undecided, Severity: measure.Undecided, Confidence: 1,
-			Says:        "The machine is too busy to measure; what follows is by firmware and kernel alone.",
-			Evidence:    []measure.Evidence{{Rule: "E0", Says: f.noisy, Value: sigmaOf(d), Threshold: measure.Value(lim.Sigma), Source: "control cell"}},
-			Advice:      []string{"stop or pin other work for half a minute and run again, or give it more time with --budget, or as root take samples in real time with --rt"},
+			Says: "The machine is too busy to measure; what follows is by firmware and kernel alone.",
+			Evidence: []measure.Evidence{{Rule: "E0", Says: f.noisy, Value: sigmaOf(d),
+				Threshold: measure.Value(lim.Sigma), Source: "control cell"}},
+			Advice: []string{"stop or pin other work for half a minute and run again, or give it more time with " +
+				"--budget, or as root take samples in real time with --rt"},
 			WouldChange: "a measurement on a quieter machine",
 		})
 	}
@@ -56,7 +59,8 @@ func sigmaOf(d *measure.Document) measure.Value {
 
 // rank orders severities by what a reader must hear first.
 func rank(s measure.Severity) int {
-	return slices.Index([]measure.Severity{measure.Healthy, measure.Info, measure.Warning, measure.Undecided, measure.Defect}, s)
+	return slices.Index([]measure.Severity{measure.Healthy, measure.Info, measure.Warning, measure.Undecided,
+		measure.Defect}, s)
 }
 
 func conclude(d *measure.Diagnosis) {
@@ -112,7 +116,8 @@ func (f *facts) evidenceKernel() measure.Evidence {
 	case len(f.d.Host.CmdlineNUMA) > 0:
 		says += "; booted with " + strings.Join(f.d.Host.CmdlineNUMA, " ")
 	}
-	return measure.Evidence{Rule: "E1", Says: says, Value: measure.Value(f.nodes), Threshold: measure.Unknown, Source: "/proc/cmdline, sysfs"}
+	return measure.Evidence{Rule: "E1", Says: says, Value: measure.Value(f.nodes), Threshold: measure.Unknown,
+		Source: "/proc/cmdline, sysfs"}
 }
 
 func (f *facts) evidenceFirmware() []measure.Evidence {
@@ -122,9 +127,11 @@ func (f *facts) evidenceFirmware() []measure.Evidence {
 	}
 	says := "the firmware has no SRAT"
 	if fw.SRAT {
-		says = fmt.Sprintf("the firmware's SRAT tells %s, %d with memory", words.Count(len(fw.Domains), "domain"), len(fw.Memory))
+		says = fmt.Sprintf("the firmware's SRAT tells %s, %d with memory", words.Count(len(fw.Domains), "domain"),
+			len(fw.Memory))
 	}
-	return []measure.Evidence{{Rule: "E2", Says: says, Value: measure.Value(len(fw.Domains)), Threshold: 1, Source: "/sys/firmware/acpi/tables"}}
+	return []measure.Evidence{{Rule: "E2", Says: says, Value: measure.Value(len(fw.Domains)), Threshold: 1,
+		Source: "/sys/firmware/acpi/tables"}}
 }
 
 func (f *facts) evidenceSpread() measure.Evidence {
@@ -132,7 +139,8 @@ func (f *facts) evidenceSpread() measure.Evidence {
 	for i, ns := range f.spread.ns {
 		parts = append(parts, fmt.Sprintf("package %d %.1f ns", f.spread.packages[i], ns))
 	}
-	return measure.Evidence{Rule: "E4", Says: "one buffer read from " + strings.Join(parts, ", "), Value: measure.Value(f.spread.ratio), Threshold: measure.Value(f.lim.Far), Source: "latency by CPU"}
+	return measure.Evidence{Rule: "E4", Says: "one buffer read from " + strings.Join(parts, ", "),
+		Value: measure.Value(f.spread.ratio), Threshold: measure.Value(f.lim.Far), Source: "latency by CPU"}
 }
 
 func (f *facts) evidencePages() measure.Evidence {
@@ -146,7 +154,8 @@ func (f *facts) evidencePages() measure.Evidence {
 			says += fmt.Sprintf("; pages of two nodes are ×%.2f apart or more", f.lim.Far)
 		}
 	}
-	return measure.Evidence{Rule: "E5", Says: says, Value: measure.Value(f.pages.ratio), Threshold: measure.Value(f.lim.Far), Source: "page signatures"}
+	return measure.Evidence{Rule: "E5", Says: says, Value: measure.Value(f.pages.ratio),
+		Threshold: measure.Value(f.lim.Far), Source: "page signatures"}
 }
 
 func (f *facts) evidenceC2C() measure.Evidence {
@@ -154,7 +163,8 @@ func (f *facts) evidenceC2C() measure.Evidence {
 	if f.apart.two {
 		says = fmt.Sprintf("moving a cache line between packages costs ×%.2f of moving it within one", f.apart.ratio)
 	}
-	return measure.Evidence{Rule: "E9", Says: says, Value: measure.Value(f.apart.ratio), Threshold: measure.Value(f.lim.Far), Source: "core to core"}
+	return measure.Evidence{Rule: "E9", Says: says, Value: measure.Value(f.apart.ratio),
+		Threshold: measure.Value(f.lim.Far), Source: "core to core"}
 }
 
 // oneNode is branch 1 of the tree: the kernel shows a single node.
@@ -186,7 +196,8 @@ func (f *facts) oneNode() []measure.Verdict {
 	case f.pages.known && f.pages.two && f.pages.ratio >= f.lim.Far:
 		return []measure.Verdict{{
 			State: HiddenByFirmware, Severity: measure.Defect, Confidence: 0.8, Evidence: base,
-			Says:        fmt.Sprintf("One package and one node, but two kinds of pages (×%.2f apart): the firmware hides nodes inside the package.", ratio),
+			Says: fmt.Sprintf("One package and one node, but two kinds of pages (×%.2f apart): the firmware "+
+				"hides nodes inside the package.", ratio),
 			Advice:      []string{"look in the BIOS setup for nodes per socket (NPS, SNC, cluster on die)"},
 			WouldChange: "pages of one kind in a second run",
 		}}
@@ -200,7 +211,8 @@ func (f *facts) oneNode() []measure.Verdict {
 	}
 	if f.pages.known && f.pages.two {
 		v.Confidence = 0.5
-		v.Says = fmt.Sprintf("One package, one node, and its pages differ by ×%.2f: more than memory of one node does, less than that of two nodes.", f.pages.ratio)
+		v.Says = fmt.Sprintf("One package, one node, and its pages differ by ×%.2f: more than memory of one node "+
+			"does, less than that of two nodes.", f.pages.ratio)
 	}
 	if !f.measured() {
 		v.Confidence = 0.7
@@ -221,9 +233,11 @@ func (f *facts) hiddenByKernel(base []measure.Evidence, far bool, ratio float64,
 	if domains > 1 {
 		nodes = words.Count(domains, "node")
 	}
-	cause, cure := "the kernel shows one", "find out why the kernel ignores the SRAT (built without NUMA, acpi=off, or a table it refuses; see dmesg)"
+	cause, cure := "the kernel shows one",
+		"find out why the kernel ignores the SRAT (built without NUMA, acpi=off, or a table it refuses; see dmesg)"
 	if f.numaOff {
-		cause, cure = "the kernel was booted with numa=off and shows one", "take numa=off out of the kernel command line and boot again"
+		cause, cure = "the kernel was booted with numa=off and shows one",
+			"take numa=off out of the kernel command line and boot again"
 	}
 	v.Says = fmt.Sprintf("The machine has %s; %s.", nodes, cause)
 	v.Advice = []string{cure}
@@ -231,7 +245,9 @@ func (f *facts) hiddenByKernel(base []measure.Evidence, far bool, ratio float64,
 	case far:
 		v.Confidence = 0.99
 		v.Says += fmt.Sprintf(" Measured: the far memory costs ×%.2f.", ratio)
-		v.Advice = append(v.Advice, "to be gained: local memory for work that is placed, and the bandwidth of all nodes (a machine of this kind had 33 to 49 % of it, least when writing)")
+		v.Advice = append(v.Advice,
+			"to be gained: local memory for work that is placed, and the bandwidth of all nodes (a machine of this "+
+				"kind had 33 to 49 % of it, least when writing)")
 	case f.measured():
 		v.Confidence = 0.85
 		v.Says += " No difference was measured, so little may be lost"
@@ -250,28 +266,33 @@ func (f *facts) guestOneNode(base []measure.Evidence, far bool, ratio float64) m
 	case far:
 		return measure.Verdict{
 			State: HostNUMAHidden, Severity: measure.Warning, Confidence: 0.9, Evidence: base,
-			Says:        fmt.Sprintf("This guest shows one node, but its memory is of two kinds (×%.2f apart): it spans several nodes of the host.", ratio),
-			Advice:      []string{"ask the host's operator for a virtual NUMA topology that follows the host's, or for a guest on one node"},
+			Says: fmt.Sprintf("This guest shows one node, but its memory is of two kinds (×%.2f apart): it "+
+				"spans several nodes of the host.", ratio),
+			Advice: []string{"ask the host's operator for a virtual NUMA topology that follows the host's, or " +
+				"for a guest on one node"},
 			WouldChange: "pages of one kind in a second run",
 		}
 	case f.pages.known && f.pages.two:
 		return measure.Verdict{
 			State: UMAOrInterleaved, Severity: measure.Info, Confidence: 0.5, Evidence: base,
-			Says:        fmt.Sprintf("This guest shows one node, and its pages differ by ×%.2f: more than memory of one node does, less than that of two nodes.", f.pages.ratio),
+			Says: fmt.Sprintf("This guest shows one node, and its pages differ by ×%.2f: more than memory of "+
+				"one node does, less than that of two nodes.", f.pages.ratio),
 			Advice:      []string{"measure it again on a quiet machine (homenode doctor)"},
 			WouldChange: fmt.Sprintf("pages ×%.2f apart or more, or a look at the host", f.lim.Far),
 		}
 	case f.pages.known || f.spread.known:
 		return measure.Verdict{
 			State: UMAOrInterleaved, Severity: measure.Info, Confidence: 0.9, Evidence: base,
-			Says:        "This guest shows one node, and all its memory costs the same. Whether the host has one node or spreads the guest finely over several cannot be told from inside.",
+			Says: "This guest shows one node, and all its memory costs the same. Whether the host has one " +
+				"node or spreads the guest finely over several cannot be told from inside.",
 			WouldChange: "pages of two kinds, or a look at the host",
 		}
 	}
 	return measure.Verdict{
 		State: UMAOrInterleaved, Severity: measure.Info, Confidence: 0.5, Evidence: base,
-		Says:        "This guest shows one node; what the host does beneath it was not measured.",
-		Advice:      []string{"measure it (homenode doctor, on a quiet machine) to see whether its memory is of one kind"},
+		Says: "This guest shows one node; what the host does beneath it was not measured.",
+		Advice: []string{"measure it (homenode doctor, on a quiet machine) to see whether its memory is of " +
+			"one kind"},
 		WouldChange: "a measurement that finds some pages slower than others",
 	}
 }
@@ -284,16 +305,20 @@ func (f *facts) noNUMAManyPackages(base []measure.Evidence, far bool, ratio floa
 	case far:
 		return measure.Verdict{
 			State: HiddenByFirmware, Severity: measure.Defect, Confidence: 0.95, Evidence: base,
-			Says:        fmt.Sprintf("%d packages but one node; memory near one package costs ×%.2f from another: the firmware does not describe its nodes.", f.sockets, ratio),
+			Says: fmt.Sprintf("%d packages but one node; memory near one package costs ×%.2f from another: "+
+				"the firmware does not describe its nodes.", f.sockets, ratio),
 			Advice:      []string{"enable NUMA (or SRAT) in the BIOS setup; with NUMA already enabled, update the BIOS"},
 			WouldChange: "a SRAT with more than one domain (then the kernel hides it)",
 		}
 	case flat && (!f.apart.known || f.apart.two):
 		v := measure.Verdict{
 			State: BIOSInterleaved, Severity: measure.Defect, Confidence: 0.8, Evidence: base,
-			Says:        fmt.Sprintf("%d packages, one node, the same latency from each (within %.1f %%): the BIOS interleaves memory over the packages, so nothing is local.", f.sockets, 100*(f.spread.ratio-1)),
-			Advice:      []string{"enable NUMA in the BIOS setup (often called node interleaving: disable it)", "to be gained: such a machine had 28 to 30 % more latency than local; aggregate bandwidth stays"},
-			WouldChange: "core to core latency that is the same within and between packages (then the packages are not apart)",
+			Says: fmt.Sprintf("%d packages, one node, the same latency from each (within %.1f %%): the BIOS "+
+				"interleaves memory over the packages, so nothing is local.", f.sockets, 100*(f.spread.ratio-1)),
+			Advice: []string{"enable NUMA in the BIOS setup (often called node interleaving: disable it)",
+				"to be gained: such a machine had 28 to 30 % more latency than local; aggregate bandwidth stays"},
+			WouldChange: "core to core latency that is the same within and between packages (then the packages are " +
+				"not apart)",
 		}
 		if f.apart.two {
 			v.Confidence = 0.95
@@ -309,12 +334,15 @@ func (f *facts) noNUMAManyPackages(base []measure.Evidence, far bool, ratio floa
 		}
 		value := measure.Unknown
 		if f.spread.known {
-			says = "%d packages and one node; latency differs between packages by more than interleaving would and less than distance would."
+			says = "%d packages and one node; latency differs between packages by more than interleaving would and " +
+				"less than distance would."
 			value = measure.Value(f.spread.ratio)
 		}
 		return measure.Verdict{
 			State: Undecided, Severity: measure.Undecided, Confidence: 1,
-			Evidence:    append(base, measure.Evidence{Rule: "E4", Says: fmt.Sprintf("between ×%.2f and ×%.2f is not decided", 1+f.lim.Flat, f.lim.Far), Value: value, Threshold: measure.Value(f.lim.Far), Source: "latency by CPU"}),
+			Evidence: append(base,
+				measure.Evidence{Rule: "E4", Says: fmt.Sprintf("between ×%.2f and ×%.2f is not decided", 1+f.lim.Flat,
+					f.lim.Far), Value: value, Threshold: measure.Value(f.lim.Far), Source: "latency by CPU"}),
 			Says:        fmt.Sprintf(says, f.sockets),
 			Advice:      []string{"measure again when the machine is quiet, with --full"},
 			WouldChange: "a ratio outside the grey zone",
@@ -322,8 +350,10 @@ func (f *facts) noNUMAManyPackages(base []measure.Evidence, far bool, ratio floa
 	}
 	return measure.Verdict{
 		State: Undecided, Severity: measure.Undecided, Confidence: 1, Evidence: base,
-		Says:        fmt.Sprintf("%d packages and one node, and the firmware's tables do not explain it: memory may be interleaved or nodes hidden. Only a measurement can tell.", f.sockets),
-		Advice:      []string{"run `homenode doctor` without --no-measure, and as root so that firmware tables can be read"},
+		Says: fmt.Sprintf("%d packages and one node, and the firmware's tables do not explain it: memory may "+
+			"be interleaved or nodes hidden. Only a measurement can tell.", f.sockets),
+		Advice: []string{"run `homenode doctor` without --no-measure, and as root so that firmware tables can " +
+			"be read"},
 		WouldChange: "a measurement",
 	}
 }
@@ -352,7 +382,8 @@ func (f *facts) shape(base []measure.Evidence, remotes []pair) (out []measure.Ve
 	if f.fake != "" {
 		v := measure.Verdict{
 			State: FakeNUMA, Severity: measure.Warning, Confidence: 0.95, Evidence: base,
-			Says:        fmt.Sprintf("The nodes are emulated: the kernel was booted with %s and divides memory into %d parts.", f.fake, f.nodes),
+			Says: fmt.Sprintf("The nodes are emulated: the kernel was booted with %s and divides memory into "+
+				"%d parts.", f.fake, f.nodes),
 			Advice:      []string{"take " + f.fake + " out of the kernel command line unless it is a test"},
 			WouldChange: "latencies that differ between the nodes",
 		}
@@ -367,7 +398,8 @@ func (f *facts) shape(base []measure.Evidence, remotes []pair) (out []measure.Ve
 	}
 	top := f.farthest(remotes)
 	e := append(slices.Clone(base), measure.Evidence{
-		Rule: "E3", Says: fmt.Sprintf("the farthest pair, node%d to node%d, costs ×%.2f of local", f.d.Nodes[top.i].ID, f.d.Nodes[top.j].ID, top.ratio),
+		Rule: "E3", Says: fmt.Sprintf("the farthest pair, node%d to node%d, costs ×%.2f of local", f.d.Nodes[top.i].ID,
+			f.d.Nodes[top.j].ID, top.ratio),
 		Value: measure.Value(top.ratio), Threshold: measure.Value(1 + f.lim.Flat), Source: "latency node to node",
 	})
 	if f.apart.known && f.sockets > 1 {
@@ -382,7 +414,8 @@ func (f *facts) shape(base []measure.Evidence, remotes []pair) (out []measure.Ve
 		if !top.sameDie && top.ratio < f.lim.Far {
 			return []measure.Verdict{{
 				State: Undecided, Severity: measure.Undecided, Confidence: 1, Evidence: e,
-				Says:        fmt.Sprintf("The kernel shows %d nodes, and the farthest costs only ×%.2f of local: more than equal memory would, less than other packages do.", f.nodes, top.ratio),
+				Says: fmt.Sprintf("The kernel shows %d nodes, and the farthest costs only ×%.2f of local: "+
+					"more than equal memory would, less than other packages do.", f.nodes, top.ratio),
 				Advice:      []string{"measure again when the machine is quiet, with --full"},
 				WouldChange: fmt.Sprintf("a ratio under ×%.2f or over ×%.2f", 1+f.lim.Flat, f.lim.Far),
 			}}, true
@@ -392,8 +425,11 @@ func (f *facts) shape(base []measure.Evidence, remotes []pair) (out []measure.Ve
 	if f.vm {
 		return []measure.Verdict{{
 			State: FlatVNUMA, Severity: measure.Warning, Confidence: 0.9, Evidence: e,
-			Says:        fmt.Sprintf("This guest has %d virtual nodes, but memory costs the same from all of them: the host does not back them by nodes of its own.", f.nodes),
-			Advice:      []string{"ask the host's operator to bind each virtual node to a host node (libvirt: <numatune><memnode>), or to give the guest one node", "until then, placing inside this guest gains nothing"},
+			Says: fmt.Sprintf("This guest has %d virtual nodes, but memory costs the same from all of them: "+
+				"the host does not back them by nodes of its own.", f.nodes),
+			Advice: []string{"ask the host's operator to bind each virtual node to a host node (libvirt: " +
+				"<numatune><memnode>), or to give the guest one node",
+				"until then, placing inside this guest gains nothing"},
 			WouldChange: fmt.Sprintf("a pair of nodes with a ratio over ×%.2f", 1+f.lim.Flat),
 		}}, false
 	}
@@ -403,7 +439,8 @@ func (f *facts) shape(base []measure.Evidence, remotes []pair) (out []measure.Ve
 	}
 	return []measure.Verdict{{
 		State: InterleavedBelowNodes, Severity: measure.Defect, Confidence: 0.85, Evidence: e,
-		Says:        fmt.Sprintf("The kernel shows %d nodes, but memory costs the same from all of them: it is interleaved below the nodes.", f.nodes),
+		Says: fmt.Sprintf("The kernel shows %d nodes, but memory costs the same from all of them: it is "+
+			"interleaved below the nodes.", f.nodes),
 		Advice:      []string{"look in the BIOS setup for memory interleaving over sockets or dies, and disable it"},
 		WouldChange: fmt.Sprintf("a pair of nodes with a ratio over ×%.2f", 1+f.lim.Flat),
 	}}, false
@@ -436,13 +473,16 @@ func (f *facts) healthy(base []measure.Evidence, remotes []pair) measure.Verdict
 	}
 	if len(remotes) == 0 {
 		v.Confidence = 0.6
-		v.Says = fmt.Sprintf("The kernel shows %s, and nothing contradicts it; latencies were not measured.", words.Count(f.nodes, "node"))
+		v.Says = fmt.Sprintf("The kernel shows %s, and nothing contradicts it; latencies were not measured.",
+			words.Count(f.nodes, "node"))
 		return v
 	}
 	top := f.farthest(remotes)
-	v.Says = fmt.Sprintf("NUMA is exposed: %d nodes, and remote memory costs up to %.0f %% more than local.", f.nodes, 100*(top.ratio-1))
+	v.Says = fmt.Sprintf("NUMA is exposed: %d nodes, and remote memory costs up to %.0f %% more than local.", f.nodes,
+		100*(top.ratio-1))
 	v.Evidence = append(v.Evidence, measure.Evidence{
-		Rule: "E3", Says: fmt.Sprintf("node%d to node%d costs ×%.2f of local", f.d.Nodes[top.i].ID, f.d.Nodes[top.j].ID, top.ratio),
+		Rule: "E3", Says: fmt.Sprintf("node%d to node%d costs ×%.2f of local", f.d.Nodes[top.i].ID, f.d.Nodes[top.j].ID,
+			top.ratio),
 		Value: measure.Value(top.ratio), Threshold: measure.Value(f.lim.Far), Source: "latency node to node",
 	})
 	if f.noisy != "" {
@@ -467,7 +507,8 @@ func (f *facts) excluded() []measure.Verdict {
 	}
 	var says []string
 	if len(cells) > 0 {
-		says = append(says, fmt.Sprintf("%s could not be measured and took no part: %s.", words.Count(len(cells), "cell"), few(cells)))
+		says = append(says, fmt.Sprintf("%s could not be measured and took no part: %s.",
+			words.Count(len(cells), "cell"), few(cells)))
 	}
 	if f.d.Run != nil {
 		for _, l := range f.d.Run.LeftOut {
@@ -479,8 +520,9 @@ func (f *facts) excluded() []measure.Verdict {
 	}
 	return []measure.Verdict{{
 		State: CellsExcluded, Severity: measure.Warning, Confidence: 1,
-		Says:        strings.Join(says, " "),
-		Advice:      []string{"free memory on the node, or allow the process to bind there (cpuset, CAP_SYS_NICE in a container)"},
+		Says: strings.Join(says, " "),
+		Advice: []string{"free memory on the node, or allow the process to bind there (cpuset, CAP_SYS_NICE in " +
+			"a container)"},
 		WouldChange: "a run in which all memory lands where it was asked for",
 	}}
 }
@@ -489,7 +531,9 @@ func (f *facts) notKnown() []string {
 	var out []string
 	d := f.d
 	if d.Firmware == nil {
-		out = append(out, "firmware tables (readable to root under /sys/firmware/acpi/tables): hidden nodes cannot be ruled out without a measurement")
+		out = append(out,
+			"firmware tables (readable to root under /sys/firmware/acpi/tables): hidden nodes cannot be ruled out "+
+				"without a measurement")
 	}
 	if d.Host.CmdlineNUMA == nil {
 		out = append(out, "the kernel command line")

@@ -95,7 +95,8 @@ func (f *facts) judgeNoise() string {
 	// give a narrow ratio (TestSpreadIsNoHarm: never a wrong verdict). Where there
 	// is one node the rule holds as it stands.
 	if r.Sigma.Known() && float64(r.Sigma) > f.lim.Sigma && !f.narrow() {
-		return fmt.Sprintf("the control cell, the same memory from the same CPU, spreads by %.1f %%; more than %.0f %% cannot be used", 100*float64(r.Sigma), 100*f.lim.Sigma)
+		return fmt.Sprintf("the control cell, the same memory from the same CPU, spreads by %.1f %%; more than %.0f "+
+			"%% cannot be used", 100*float64(r.Sigma), 100*f.lim.Sigma)
 	}
 	if r.Rejected.Known() && float64(r.Rejected) > f.lim.Rejected {
 		return fmt.Sprintf("%.0f %% of the samples were disturbed by other work and thrown out", float64(r.Rejected))
@@ -281,7 +282,8 @@ func (f *facts) remotes() []pair {
 				!f.l[i][i].Known() {
 				continue
 			}
-			p := pair{i: i, j: j, ratio: float64(f.l[i][j] / f.l[i][i]), interval: measure.Interval{measure.Unknown, measure.Unknown}}
+			p := pair{i: i, j: j, ratio: float64(f.l[i][j] / f.l[i][i]),
+				interval: measure.Interval{measure.Unknown, measure.Unknown}}
 			if l, row, local, col := f.cell(i, j); l != nil {
 				if v := l.RatioAt(row, col, local); v.Known() {
 					p.ratio = float64(v)

@@ -39,7 +39,8 @@ func Managers(fsys fs.FS, h *topology.Host) []measure.Manager {
 	var out []measure.Manager
 	running := runningManagers(fsys)
 	if running[Irqbalance] {
-		out = append(out, measure.Manager{Name: Irqbalance, Does: "spreads interrupts over CPUs", Owns: "the affinity of interrupts"})
+		out = append(out, measure.Manager{Name: Irqbalance, Does: "spreads interrupts over CPUs",
+			Owns: "the affinity of interrupts"})
 	}
 	if running[Numad] {
 		out = append(out, measure.Manager{Name: Numad, Does: "moves processes and their memory between nodes",
@@ -53,12 +54,14 @@ func Managers(fsys fs.FS, h *topology.Host) []measure.Manager {
 	// and memory nodes, and so brings pages to the home that homenode gave: nothing
 	// has to be left to it.
 	if b := number(fsys, "proc/sys/kernel/numa_balancing"); b != nil && *b&1 != 0 && len(h.Nodes) > 1 {
-		out = append(out, measure.Manager{Name: KernelBalance, Does: "moves pages to the node whose CPUs use them, within CPU sets and memory nodes"})
+		out = append(out, measure.Manager{Name: KernelBalance,
+			Does: "moves pages to the node whose CPUs use them, within CPU sets and memory nodes"})
 	}
 	out = append(out, proxmox(fsys)...)
 	slices.SortStableFunc(out, func(a, b measure.Manager) int { return strings.Compare(a.Name+a.Does, b.Name+b.Does) })
 	if guests := pinnedGuests(fsys); len(guests) > 0 {
-		out = append(out, measure.Manager{Name: Libvirt, Does: "pins CPUs or memory of " + words.Count(len(guests), "running guest"),
+		out = append(out, measure.Manager{Name: Libvirt, Does: "pins CPUs or memory of " + words.Count(len(guests),
+			"running guest"),
 			Owns: "guests pinned by hand", Guests: guests})
 	}
 	return out
@@ -86,7 +89,8 @@ func runningManagers(fsys fs.FS) map[string]bool {
 		if name == Numad {
 			// With -w it answers a question, libvirt's for one, and ends (numad(8)).
 			line, _ := text(fsys, dir+"/cmdline")
-			if slices.ContainsFunc(strings.Split(line, "\x00"), func(arg string) bool { return strings.HasPrefix(arg, "-w") }) {
+			if slices.ContainsFunc(strings.Split(line, "\x00"),
+				func(arg string) bool { return strings.HasPrefix(arg, "-w") }) {
 				continue
 			}
 		}

@@ -27,8 +27,9 @@ func (f *facts) judgeSLIT(exposed bool) []measure.Verdict {
 	if why := invalid(t); why != "" {
 		return []measure.Verdict{{
 			State: SLITInvalid, Severity: measure.Defect, Confidence: 1,
-			Says:        "The firmware's distances cannot be used: " + why + ".",
-			Evidence:    []measure.Evidence{{Rule: "E8", Says: why, Value: measure.Unknown, Threshold: measure.Unknown, Source: "node*/distance"}},
+			Says: "The firmware's distances cannot be used: " + why + ".",
+			Evidence: []measure.Evidence{{Rule: "E8", Says: why, Value: measure.Unknown, Threshold: measure.Unknown,
+				Source: "node*/distance"}},
 			Advice:      []string{"homenode uses the measured matrix instead (`homenode probe latency`); " + maker},
 			WouldChange: "a SLIT with 10 on its diagonal and more elsewhere",
 		}}
@@ -99,8 +100,10 @@ func (f *facts) wrongOrder(t measure.Table) []measure.Evidence {
 				}
 				id := func(n int) int { return f.d.Nodes[n].ID }
 				out = append(out, measure.Evidence{
-					Rule: "E8", Source: "node*/distance against latency", Value: near / far, Threshold: measure.Value(1 + f.lim.Order),
-					Says: fmt.Sprintf("from node%d, node%d is said to be nearer (%.0f) than node%d (%.0f), but costs %.0f ns against %.0f ns",
+					Rule: "E8", Source: "node*/distance against latency", Value: near / far,
+					Threshold: measure.Value(1 + f.lim.Order),
+					Says: fmt.Sprintf("from node%d, node%d is said to be nearer (%.0f) than node%d (%.0f), but costs "+
+						"%.0f ns against %.0f ns",
 						id(i), id(j), float64(t[i][j]), id(k), float64(t[i][k]), float64(near), float64(far)),
 				})
 			}
@@ -135,11 +138,14 @@ func (f *facts) misscaled(t measure.Table) []measure.Verdict {
 	if worst < 0 {
 		word = "under"
 	}
-	says := fmt.Sprintf("the SLIT %sstates the cost of node%d from node%d by %.0f %%", word, f.d.Nodes[at[1]].ID, f.d.Nodes[at[0]].ID, 100*abs(worst))
+	says := fmt.Sprintf("the SLIT %sstates the cost of node%d from node%d by %.0f %%", word, f.d.Nodes[at[1]].ID,
+		f.d.Nodes[at[0]].ID, 100*abs(worst))
 	return []measure.Verdict{{
 		State: SLITMisscaled, Severity: measure.Info, Confidence: 0.9,
-		Says:        "The firmware's distances are in the right order but not to scale: " + says + ". The measured matrix is used.",
-		Evidence:    []measure.Evidence{{Rule: "E8", Says: says, Value: measure.Value(worst), Threshold: measure.Value(f.lim.Scale), Source: "node*/distance against latency"}},
+		Says: "The firmware's distances are in the right order but not to scale: " + says +
+			". The measured matrix is used.",
+		Evidence: []measure.Evidence{{Rule: "E8", Says: says, Value: measure.Value(worst),
+			Threshold: measure.Value(f.lim.Scale), Source: "node*/distance against latency"}},
 		WouldChange: "nothing needs to: distances are relative by definition",
 	}}
 }
@@ -234,8 +240,10 @@ func (f *facts) memoryless(i int) measure.Verdict {
 	id := f.d.Nodes[i].ID
 	v := measure.Verdict{
 		State: MemorylessNode, Severity: measure.Warning, Confidence: 1,
-		Says:        fmt.Sprintf("node%d has CPUs and no memory.", id),
-		Evidence:    []measure.Evidence{{Rule: "E7", Says: fmt.Sprintf("node%d: CPUs %s, 0 bytes", id, f.d.Nodes[i].CPUs), Value: 0, Threshold: measure.Unknown, Source: "node*/meminfo"}},
+		Says: fmt.Sprintf("node%d has CPUs and no memory.", id),
+		Evidence: []measure.Evidence{{Rule: "E7",
+			Says: fmt.Sprintf("node%d: CPUs %s, 0 bytes", id, f.d.Nodes[i].CPUs), Value: 0, Threshold: measure.Unknown,
+			Source: "node*/meminfo"}},
 		Advice:      []string{"put DIMMs into that package's slots, or keep memory-hungry work off its CPUs"},
 		WouldChange: "memory on that node",
 	}
@@ -299,7 +307,8 @@ func (f *facts) cost(i int) cost {
 		}
 	}
 	for _, o := range f.d.Nodes {
-		if !o.CPUs.Empty() && o.HMATMBs.Known() && n.HMATMBs.Known() && !(c.localMBs.Known() && c.localMBs >= o.HMATMBs) {
+		if !o.CPUs.Empty() && o.HMATMBs.Known() && n.HMATMBs.Known() &&
+			!(c.localMBs.Known() && c.localMBs >= o.HMATMBs) {
 			c.localMBs, c.mbs = o.HMATMBs, n.HMATMBs
 		}
 	}
@@ -325,7 +334,8 @@ func (f *facts) tier(i int) measure.Verdict {
 	}
 	if c.source != "" {
 		v.Says = fmt.Sprintf("node%d is memory without CPUs: %s (%s, %s).", n.ID, name, why, c.source)
-		ratio := measure.Evidence{Rule: "E3", Says: why, Value: c.ns / c.localNS, Threshold: measure.Unknown, Source: c.source}
+		ratio := measure.Evidence{Rule: "E3", Says: why, Value: c.ns / c.localNS, Threshold: measure.Unknown,
+			Source: c.source}
 		v.Evidence = append(v.Evidence, ratio)
 	}
 	return v
@@ -370,8 +380,10 @@ func (f *facts) uneven() []measure.Verdict {
 	var evidence []measure.Evidence
 	var what []string
 	if a, b := float64(*f.d.Nodes[small].Mem), float64(*f.d.Nodes[large].Mem); 1-a/b > f.lim.Memory {
-		what = append(what, fmt.Sprintf("node%d has %s, node%d %s", f.d.Nodes[small].ID, words.Size(*f.d.Nodes[small].Mem>>10), f.d.Nodes[large].ID, words.Size(*f.d.Nodes[large].Mem>>10)))
-		evidence = append(evidence, measure.Evidence{Rule: "E7", Says: what[0], Value: measure.Value(1 - a/b), Threshold: measure.Value(f.lim.Memory), Source: "node*/meminfo"})
+		what = append(what, fmt.Sprintf("node%d has %s, node%d %s", f.d.Nodes[small].ID,
+			words.Size(*f.d.Nodes[small].Mem>>10), f.d.Nodes[large].ID, words.Size(*f.d.Nodes[large].Mem>>10)))
+		evidence = append(evidence, measure.Evidence{Rule: "E7", Says: what[0], Value: measure.Value(1 - a/b),
+			Threshold: measure.Value(f.lim.Memory), Source: "node*/meminfo"})
 	}
 	slow, fast := -1, -1
 	for _, i := range ordinary {
@@ -386,9 +398,11 @@ func (f *facts) uneven() []measure.Verdict {
 	}
 	if slow >= 0 && f.noisy == "" {
 		if a, b := f.localBandwidth(slow), f.localBandwidth(fast); float64(a/b) < f.lim.Asymmetric {
-			says := fmt.Sprintf("node%d reads %.1f GB/s of its own memory, node%d %.1f GB/s", f.d.Nodes[slow].ID, float64(a)/1000, f.d.Nodes[fast].ID, float64(b)/1000)
+			says := fmt.Sprintf("node%d reads %.1f GB/s of its own memory, node%d %.1f GB/s", f.d.Nodes[slow].ID,
+				float64(a)/1000, f.d.Nodes[fast].ID, float64(b)/1000)
 			what = append(what, says)
-			evidence = append(evidence, measure.Evidence{Rule: "E6", Says: says, Value: a / b, Threshold: measure.Value(f.lim.Asymmetric), Source: "bandwidth"})
+			evidence = append(evidence, measure.Evidence{Rule: "E6", Says: says, Value: a / b,
+				Threshold: measure.Value(f.lim.Asymmetric), Source: "bandwidth"})
 		}
 	}
 	if len(what) > 0 {
@@ -402,8 +416,9 @@ func (f *facts) uneven() []measure.Verdict {
 		}
 		v := measure.Verdict{
 			State: AsymmetricDIMMs, Severity: measure.Warning, Confidence: 0.9, Evidence: evidence,
-			Says:        "Memory is unevenly filled: " + strings.Join(what, "; ") + ".",
-			Advice:      []string{"give each package the same DIMMs in the same slots; until then the smaller node fills first and the slower one saturates first"},
+			Says: "Memory is unevenly filled: " + strings.Join(what, "; ") + ".",
+			Advice: []string{"give each package the same DIMMs in the same slots; until then the smaller node " +
+				"fills first and the slower one saturates first"},
 			WouldChange: "equal sizes and equal local bandwidth",
 		}
 		if f.vm {
@@ -444,8 +459,10 @@ func (f *facts) underpopulated(ordinary []int) []measure.Verdict {
 			return nil
 		}
 		evidence = append(evidence, measure.Evidence{
-			Rule: "E6", Value: bw / measure.Value(could), Threshold: measure.Value(f.lim.Half), Source: "bandwidth, SMBIOS",
-			Says: fmt.Sprintf("node%d reads %.0f GB/s; its %d channels could carry %.0f GB/s", n.ID, float64(bw)/1000, *n.MaxChannel, could/1000),
+			Rule: "E6", Value: bw / measure.Value(could), Threshold: measure.Value(f.lim.Half),
+			Source: "bandwidth, SMBIOS",
+			Says: fmt.Sprintf("node%d reads %.0f GB/s; its %d channels could carry %.0f GB/s", n.ID, float64(bw)/1000,
+				*n.MaxChannel, could/1000),
 		})
 	}
 	if len(evidence) == 0 {

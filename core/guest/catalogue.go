@@ -149,7 +149,9 @@ func ReadCatalogue(r io.Reader, name string) (Catalogue, error) {
 	var file struct {
 		Flavors []flavorText `yaml:"flavors"`
 	}
-	if _, err := strict.YAML(text, &file, strict.Wants{reflect.TypeFor[size](): "a size with a unit, such as 16GiB", reflect.TypeFor[specfile.Nears](): specfile.NearsWant, reflect.TypeFor[VCPUs](): "a list such as 0-1,4", reflect.TypeFor[topology.NodeSet](): "a list such as 0-1,4"}); err != nil {
+	if _, err := strict.YAML(text, &file, strict.Wants{reflect.TypeFor[size](): "a size with a unit, such as 16GiB",
+		reflect.TypeFor[specfile.Nears](): specfile.NearsWant, reflect.TypeFor[VCPUs](): "a list such as 0-1,4",
+		reflect.TypeFor[topology.NodeSet](): "a list such as 0-1,4"}); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if len(file.Flavors) == 0 {

@@ -87,7 +87,8 @@ func Spread(vcpus int, memory, page topology.KiB, nodes int) *Composed {
 
 // CellSpecs is what the cells of a guest of which all vCPUs float want by themselves, those at
 // the given nodes: each is on a node of its own, near the others.
-func (c *Composed) CellSpecs(whole *workload.Spec, name string, at []topology.NodeID, all topology.NodeSet) []workload.Spec {
+func (c *Composed) CellSpecs(whole *workload.Spec, name string, at []topology.NodeID,
+	all topology.NodeSet) []workload.Spec {
 	if !whole.Nodes.Empty() {
 		all = whole.Nodes
 	}
@@ -95,8 +96,10 @@ func (c *Composed) CellSpecs(whole *workload.Spec, name string, at []topology.No
 	for k := range c.Cells {
 		cell := &c.Cells[k]
 		s := workload.Spec{
-			ID: CellID(name, k), Name: name, Class: workload.Shared, Tier: whole.Tier, Importance: whole.Importance, CPUs: cell.VCPUs.Len(),
-			Memory: cell.Memory, HugePage: cell.HugePage, SMT: whole.SMT, Near: slices.Clone(whole.Near), Nodes: all, MaxNodes: 1, Given: true,
+			ID: CellID(name, k), Name: name, Class: workload.Shared, Tier: whole.Tier, Importance: whole.Importance,
+			CPUs:   cell.VCPUs.Len(),
+			Memory: cell.Memory, HugePage: cell.HugePage, SMT: whole.SMT, Near: slices.Clone(whole.Near), Nodes: all,
+			MaxNodes: 1, Given: true,
 		}
 		for i, node := range at {
 			if i == k {
@@ -105,7 +108,8 @@ func (c *Composed) CellSpecs(whole *workload.Spec, name string, at []topology.No
 			if node != at[k] || i < k { // of two on one node the first stays
 				s.Nodes = s.Nodes.Minus(topology.Nodes(node))
 			}
-			s.Near = append(s.Near, workload.Near{Workload: CellID(name, i), Nodes: topology.Nodes(node), Weight: 1 / float64(len(at)-1), Learned: true})
+			s.Near = append(s.Near, workload.Near{Workload: CellID(name, i), Nodes: topology.Nodes(node),
+				Weight: 1 / float64(len(at)-1), Learned: true})
 		}
 		out[k] = s
 	}
@@ -167,7 +171,8 @@ func (f *Flavor) checkCells() error {
 		case c.Memory < 1 || c.Memory%1024 != 0:
 			return fmt.Errorf("cells[%d].memory: %d KiB; want whole MiB", i, c.Memory)
 		case c.HugePage > 0 && c.Memory%c.HugePage != 0:
-			return fmt.Errorf("cells[%d].huge_pages: %d KiB of memory are no whole number of pages of %d KiB", i, c.Memory, c.HugePage)
+			return fmt.Errorf("cells[%d].huge_pages: %d KiB of memory are no whole number of pages of %d KiB", i,
+				c.Memory, c.HugePage)
 		}
 		have = have.Union(c.VCPUs)
 		memory += c.Memory
@@ -255,8 +260,10 @@ func (x *composition) countFree() {
 func (x *composition) parts(k int, node topology.NodeID) []workload.Spec {
 	cell := &x.c.Cells[k]
 	part := func(name string, class workload.Class, cpus int) workload.Spec {
-		return workload.Spec{ID: workload.ID(fmt.Sprintf("%s/cell%d-%s", x.spec.ID, k, name)), Name: x.spec.Name, Class: class,
-			Importance: x.spec.Importance, CPUs: cpus, SMT: x.spec.SMT, Nodes: topology.Nodes(node), MaxNodes: 1, Given: true}
+		return workload.Spec{ID: workload.ID(fmt.Sprintf("%s/cell%d-%s", x.spec.ID, k, name)), Name: x.spec.Name,
+			Class:      class,
+			Importance: x.spec.Importance, CPUs: cpus, SMT: x.spec.SMT, Nodes: topology.Nodes(node), MaxNodes: 1,
+			Given: true}
 	}
 	var out []workload.Spec
 	own := cell.VCPUs.Intersect(x.c.Own).Len()
@@ -443,20 +450,24 @@ func (x *composition) realize() (Home, plan.Decision) {
 // vCPUs have to themselves and memory in other pages or where nothing floats. idle is the
 // siblings of those CPUs that stay so. A guest without floating vCPUs is its home; one of which
 // all float has nothing there, and its cells beside it.
-func (c *Composed) Books(h *topology.Host, name string, importance int, vcpus []topology.CPUSet, nodes []topology.NodeID, idle topology.CPUSet) (home plan.Placement, apart []plan.Placement) {
+func (c *Composed) Books(h *topology.Host, name string, importance int, vcpus []topology.CPUSet,
+	nodes []topology.NodeID, idle topology.CPUSet) (home plan.Placement, apart []plan.Placement) {
 	id := ID(name)
 	if c.Floats() {
 		home = plan.Placement{Workload: id, Class: workload.Shared, Importance: importance}
 		for k, node := range nodes {
 			cell := &c.Cells[k]
-			p := plan.Placement{Workload: CellID(name, k), Class: workload.Shared, Importance: importance, VCPUs: cell.VCPUs.Len(), CPUs: vcpus[cell.VCPUs.Min()],
-				Home: topology.Nodes(node), Asked: cell.Memory, HugePage: cell.HugePage, Memory: []workload.NodeMemory{{Node: node, KiB: cell.Memory}}}
+			p := plan.Placement{Workload: CellID(name, k), Class: workload.Shared, Importance: importance,
+				VCPUs: cell.VCPUs.Len(), CPUs: vcpus[cell.VCPUs.Min()],
+				Home: topology.Nodes(node), Asked: cell.Memory, HugePage: cell.HugePage,
+				Memory: []workload.NodeMemory{{Node: node, KiB: cell.Memory}}}
 			home.Home, home.CPUs = home.Home.Union(p.Home), home.CPUs.Union(p.CPUs)
 			apart = append(apart, p)
 		}
 		return home, apart
 	}
-	home = plan.Placement{Workload: id, Class: workload.Shared, Importance: importance, VCPUs: len(vcpus) - c.Own.Len(), Bound: true}
+	home = plan.Placement{Workload: id, Class: workload.Shared, Importance: importance, VCPUs: len(vcpus) - c.Own.Len(),
+		Bound: true}
 	var own []topology.CPUID
 	for v := range vcpus {
 		if c.Own.Has(v) {
@@ -493,7 +504,8 @@ func (c *Composed) Books(h *topology.Host, name string, importance int, vcpus []
 			i := slices.IndexFunc(apart, func(p plan.Placement) bool { return p.Workload == pages })
 			if i < 0 {
 				i = len(apart)
-				apart = append(apart, plan.Placement{Workload: pages, Class: workload.Dedicated, Importance: importance, Bound: true})
+				apart = append(apart, plan.Placement{Workload: pages, Class: workload.Dedicated, Importance: importance,
+					Bound: true})
 			}
 			to = &apart[i]
 		}

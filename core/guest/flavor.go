@@ -33,8 +33,9 @@ type Flavor struct {
 	Class        workload.Class // dedicated, shared or mixed
 	Tier         workload.Tier  // who gives way on one CPU; "" is by the class. Batch: a shared guest that gives way
 	VCPUs        int
-	Own          VCPUs        // mixed: the vCPUs that have a CPU of their own; the others float
-	Cells        []Cell       // NUMA nodes that the guest sees, each on a node of the host of its own; nil leaves them to the engine
+	Own          VCPUs // mixed: the vCPUs that have a CPU of their own; the others float
+	// NUMA nodes that the guest sees, each on a node of the host of its own; nil leaves them to the engine
+	Cells        []Cell
 	Memory       topology.KiB // whole MiB, and whole huge pages
 	HugePage     topology.KiB // page size its memory is backed by; 0 for ordinary pages
 	SMT          workload.SMTPolicy
@@ -115,9 +116,11 @@ func (f *Flavor) validate() error {
 	case !f.Realtime.Empty() && !f.Realtime.SubsetOf(firstVCPUs(f.VCPUs)):
 		return fmt.Errorf("realtime: %q; want some of vCPUs %v", f.Realtime, firstVCPUs(f.VCPUs))
 	case !f.Realtime.Empty() && f.Class != workload.Dedicated && !f.Realtime.SubsetOf(f.Own):
-		return fmt.Errorf("realtime: %q; want vCPUs that have a CPU of their own (class dedicated, or dedicated_vcpus): one that shares a CPU would starve others", f.Realtime)
+		return fmt.Errorf("realtime: %q; want vCPUs that have a CPU of their own (class dedicated, or "+
+			"dedicated_vcpus): one that shares a CPU would starve others", f.Realtime)
 	case f.Realtime.Equal(firstVCPUs(f.VCPUs)) && f.Emulator == Share:
-		return errors.New("realtime: all vCPUs, and the emulator shares their CPUs and would starve; want emulator isolate or housekeeping, or a vCPU less")
+		return errors.New("realtime: all vCPUs, and the emulator shares their CPUs and would starve; want emulator " +
+			"isolate or housekeeping, or a vCPU less")
 	case f.Tier == workload.BatchTier && len(f.Near) > 0:
 		return errors.New("near: a batch guest has no home to be near something")
 	case f.Tier == workload.BatchTier && f.SLO != "":
@@ -153,7 +156,8 @@ func (f *Flavor) validate() error {
 		return err
 	}
 	d := &f.Disk
-	for _, n := range []int64{d.IOPS, d.IOPSPerGiB, d.MostIOPS, int64(d.Rate), int64(d.RatePerGiB), int64(d.MostRate), int64(f.Network)} {
+	for _, n := range []int64{d.IOPS, d.IOPSPerGiB, d.MostIOPS, int64(d.Rate), int64(d.RatePerGiB), int64(d.MostRate),
+		int64(f.Network)} {
 		if n < 0 || n > maxLimit {
 			return fmt.Errorf("network, disk: %d; want 0 to %d", n, int64(maxLimit))
 		}
@@ -199,8 +203,10 @@ type Parameter struct {
 // Bursts is what a volume may do above its limits, by libvirt's names, in operations and bytes
 // a second, and for how long, in seconds.
 func (d DiskLimit) Bursts() (out []Parameter) {
-	for _, p := range []Parameter{{"total_bytes_sec_max", int64(d.BurstRate) << 10}, {"total_iops_sec_max", d.BurstIOPS},
-		{"total_bytes_sec_max_length", d.Seconds * min(1, int64(d.BurstRate))}, {"total_iops_sec_max_length", d.Seconds * min(1, d.BurstIOPS)}} {
+	for _, p := range []Parameter{{"total_bytes_sec_max", int64(d.BurstRate) << 10},
+		{"total_iops_sec_max", d.BurstIOPS},
+		{"total_bytes_sec_max_length", d.Seconds * min(1, int64(d.BurstRate))},
+		{"total_iops_sec_max_length", d.Seconds * min(1, d.BurstIOPS)}} {
 		if p.Value > 0 {
 			out = append(out, p)
 		}

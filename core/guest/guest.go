@@ -52,9 +52,10 @@ type Guest struct {
 	// Asked is the node that the memory of each cell was asked for when it started, and is at its
 	// next start.
 	Asked     []topology.NodeID
-	SeesNodes bool         // it sees NUMA nodes of its own
-	Next      *Home        // where its definition puts it at its next start, when it runs elsewhere or as nobody's; nil otherwise
-	Resident  topology.KiB // memory it holds now; 0 when it does not run or that is unknown
+	SeesNodes bool // it sees NUMA nodes of its own
+	// where its definition puts it at its next start, when it runs elsewhere or as nobody's; nil otherwise
+	Next     *Home
+	Resident topology.KiB // memory it holds now; 0 when it does not run or that is unknown
 
 	// How it is bound, as written: CPUs and memory nodes, empty for nowhere; the mode of
 	// numatune, "" without one. Loose: some thread has no CPUs of its own though others do,
@@ -78,7 +79,8 @@ func (s *Observed) Known() Guest {
 	out, d := s.Guest, s.Defined
 	out.Transient = s.Running && d == nil
 	if s.Running && d != nil && d.Placed &&
-		(!s.Placed || !d.Home.SameApart(&s.Home) || !d.Home.Placement.CPUs.Equal(s.Home.Placement.CPUs) || !d.Home.Placement.Home.Equal(s.Home.Placement.Home)) {
+		(!s.Placed || !d.Home.SameApart(&s.Home) || !d.Home.Placement.CPUs.Equal(s.Home.Placement.CPUs) ||
+			!d.Home.Placement.Home.Equal(s.Home.Placement.Home)) {
 		out.Next = &d.Home
 	}
 	return out

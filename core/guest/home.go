@@ -54,7 +54,10 @@ func (h *Home) Memory() topology.KiB {
 
 // SameApart reports whether two homes keep the same CPUs for single vCPUs.
 func (h *Home) SameApart(o *Home) bool {
-	return slices.EqualFunc(h.Apart, o.Apart, func(a, b plan.Placement) bool { return a.Workload == b.Workload && a.CPUs.Equal(b.CPUs) })
+	return slices.EqualFunc(h.Apart, o.Apart, func(a, b plan.Placement) bool {
+		return a.Workload == b.Workload &&
+			a.CPUs.Equal(b.CPUs)
+	})
 }
 
 // CPUs is all that its vCPUs may use.

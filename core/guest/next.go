@@ -168,7 +168,8 @@ func (s *Guest) next(home *Home) string {
 // dedicated guests.
 func (s *Guest) Steps(home Home) (steps []plan.Step, now bool) {
 	step := func(kind plan.StepKind, from, to string) {
-		steps = append(steps, plan.Step{Kind: kind, Workload: s.Spec.ID, Target: plan.Target{Kind: Kind}, From: from, To: to})
+		steps = append(steps, plan.Step{Kind: kind, Workload: s.Spec.ID, Target: plan.Target{Kind: Kind}, From: from,
+			To: to})
 	}
 	p := &home.Placement
 	if s.Composed.Floats() {
@@ -257,12 +258,14 @@ func (l Limits) String() string {
 }
 
 var (
-	diskWords  = []string{"iops", "iops/gib", "iops-most", "rate", "rate/gib", "rate-most", "iops-burst", "rate-burst", "burst-seconds"}
+	diskWords = []string{"iops", "iops/gib", "iops-most", "rate", "rate/gib", "rate-most", "iops-burst", "rate-burst",
+		"burst-seconds"}
 	burstWords = []string{"network-peak", "network-burst"}
 )
 
 func (d *DiskLimit) fields() []*int64 {
-	return []*int64{&d.IOPS, &d.IOPSPerGiB, &d.MostIOPS, (*int64)(&d.Rate), (*int64)(&d.RatePerGiB), (*int64)(&d.MostRate),
+	return []*int64{&d.IOPS, &d.IOPSPerGiB, &d.MostIOPS, (*int64)(&d.Rate), (*int64)(&d.RatePerGiB),
+		(*int64)(&d.MostRate),
 		&d.BurstIOPS, (*int64)(&d.BurstRate), &d.Seconds}
 }
 

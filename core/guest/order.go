@@ -90,7 +90,10 @@ func CheckName(name string) error {
 		return errors.New("name: empty")
 	case len(name) > maxName:
 		return fmt.Errorf("name: %d bytes; want %d at most", len(name), maxName)
-	case strings.ContainsFunc(name, func(r rune) bool { return r == '/' || r == unicode.ReplacementChar || !unicode.IsPrint(r) }):
+	case strings.ContainsFunc(name, func(r rune) bool {
+		return r == '/' || r == unicode.ReplacementChar ||
+			!unicode.IsPrint(r)
+	}):
 		return fmt.Errorf("name: %q; want printable characters without /", name)
 	case strings.TrimSpace(name) != name || name[0] == '-' || name == "." || name == "..":
 		return fmt.Errorf("name: %q; want no blank or dash at its ends, and not a folder's name", name)
@@ -102,7 +105,8 @@ func CheckName(name string) error {
 func (o *Order) Spec() workload.Spec {
 	f := &o.Flavor
 	s := workload.Spec{
-		ID: ID(o.Name), Name: o.Name, Class: f.Class, Tier: f.Tier, Importance: f.Importance, CPUs: f.VCPUs, Memory: f.Memory,
+		ID: ID(o.Name), Name: o.Name, Class: f.Class, Tier: f.Tier, Importance: f.Importance, CPUs: f.VCPUs,
+		Memory:   f.Memory,
 		HugePage: f.HugePage, SMT: f.SMT, Nodes: o.Nodes, MaxNodes: f.MaxNodes, Even: true, Given: true,
 	}
 	if only := o.OnlyNodes(); !only.Empty() {
@@ -187,7 +191,10 @@ func ParseNIC(text string) (NIC, error) {
 		return n, fmt.Errorf("nic %q: want bridge=NAME, network=NAME or direct=NAME first", text)
 	}
 	if source == "" ||
-		strings.ContainsFunc(source, func(r rune) bool { return r == '/' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		strings.ContainsFunc(source, func(r rune) bool {
+			return r == '/' || unicode.IsSpace(r) ||
+				!unicode.IsPrint(r)
+		}) {
 		return n, fmt.Errorf("nic %q: %s %q is no name", text, kind, source)
 	}
 	if more {

@@ -40,7 +40,8 @@ func NewRoom(st plan.State, guests []Guest, drives []string) (*Room, error) {
 		r.moverCells(s.cells(st.Host))
 		r.state.Placements = append(r.state.Placements, s.Holds()...)
 	}
-	slices.SortFunc(r.state.Placements, func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
+	slices.SortFunc(r.state.Placements,
+		func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
 	for _, name := range drives {
 		i := slices.IndexFunc(st.Host.Devices, func(d topology.Device) bool {
 			return d.Kind == topology.NVMe && d.PCI != "" && (d.Name == name || d.PCI == name)
@@ -66,7 +67,8 @@ func (r *Room) moverCells(cells []workload.Spec) {
 func (r *Room) clone() *Room {
 	st := r.state
 	st.Placements = r.ledger.Placements()
-	return &Room{state: st, ledger: place.NewLedger(st), known: maps.Clone(r.known), drives: slices.Clone(r.drives), movers: slices.Clone(r.movers)}
+	return &Room{state: st, ledger: place.NewLedger(st), known: maps.Clone(r.known), drives: slices.Clone(r.drives),
+		movers: slices.Clone(r.movers)}
 }
 
 // Placements is what is in the room, rising by workload ID.
@@ -119,7 +121,8 @@ func (r *Room) inCells(spec workload.Spec, h Home, d plan.Decision) (Home, plan.
 		d.Reasons = append(d.Reasons, words.Because(words.CellsUneven, nodes, why.Reasons[0]))
 		return h, d
 	}
-	why.Reasons = append(append([]words.Reason{words.Because(words.CellsOfItself, len(c.Cells), nodes)}, why.Reasons...), d.Reasons...)
+	why.Reasons = append(append([]words.Reason{words.Because(words.CellsOfItself, len(c.Cells), nodes)},
+		why.Reasons...), d.Reasons...)
 	return cells, why
 }
 
@@ -295,8 +298,9 @@ func (r *Room) spare(guest *workload.Spec, h *Home) plan.Decision {
 		}
 	}()
 	res := r.ledger.Place(place.Request{Spec: workload.Spec{
-		ID: EmulatorID(guest.Name), Name: guest.Name + " (emulator)", Class: workload.Dedicated, Importance: guest.Importance,
-		CPUs: 1, Nodes: h.Placement.Home, MaxNodes: 1, Given: true,
+		ID: EmulatorID(guest.Name), Name: guest.Name + " (emulator)", Class: workload.Dedicated,
+		Importance: guest.Importance,
+		CPUs:       1, Nodes: h.Placement.Home, MaxNodes: 1, Given: true,
 	}})
 	if !res.Placed() {
 		return res.Decision

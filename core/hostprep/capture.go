@@ -19,8 +19,10 @@ func Capture(fsys fs.FS) []topology.Leaf {
 		}
 	}
 	for _, name := range []string{
-		Workqueue, Writeback, DefaultIRQ, KSM, "sys/kernel/mm/ksm/merge_across_nodes", "proc/sys/vm/swappiness", "proc/sys/vm/overcommit_memory",
-		"sys/module/intel_idle/parameters/max_cstate", "sys/module/kvm_intel/parameters/nested", "sys/module/kvm_amd/parameters/nested",
+		Workqueue, Writeback, DefaultIRQ, KSM, "sys/kernel/mm/ksm/merge_across_nodes", "proc/sys/vm/swappiness",
+		"proc/sys/vm/overcommit_memory",
+		"sys/module/intel_idle/parameters/max_cstate", "sys/module/kvm_intel/parameters/nested",
+		"sys/module/kvm_amd/parameters/nested",
 		"sys/fs/cgroup/cgroup.controllers", "sys/fs/cgroup/cpuset.cpus.effective",
 	} {
 		take(name)

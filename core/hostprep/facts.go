@@ -92,8 +92,9 @@ func Read(fsys fs.FS, h *topology.Host, units, agents []string) Facts {
 	f := Facts{
 		Default: mask(fsys, DefaultIRQ), Workqueue: mask(fsys, Workqueue), Writeback: mask(fsys, Writeback),
 		KSM: number(fsys, KSM), KSMAcross: number(fsys, "sys/kernel/mm/ksm/merge_across_nodes"),
-		Balancing: number(fsys, "proc/sys/kernel/numa_balancing"), ZoneReclaim: number(fsys, "proc/sys/vm/zone_reclaim_mode"),
-		Swappiness: number(fsys, "proc/sys/vm/swappiness"), Overcommit: number(fsys, "proc/sys/vm/overcommit_memory"),
+		Balancing:   number(fsys, "proc/sys/kernel/numa_balancing"),
+		ZoneReclaim: number(fsys, "proc/sys/vm/zone_reclaim_mode"),
+		Swappiness:  number(fsys, "proc/sys/vm/swappiness"), Overcommit: number(fsys, "proc/sys/vm/overcommit_memory"),
 		IdleMost: number(fsys, "sys/module/intel_idle/parameters/max_cstate"),
 		Managers: doctor.Managers(fsys, h), Firmware: doctor.Firmware(fsys),
 	}

@@ -129,7 +129,8 @@ func (p *planner) slices() {
 			p.step(plan.SetUnit, plan.Target{Kind: workload.InHost, Host: s.Name}, s.CPUs, p.w.Reserve.String(), reason)
 			continue
 		}
-		p.step(plan.SetCPUs, plan.Target{Kind: workload.InCgroup, Cgroup: s.Cgroup}, s.CPUs, p.w.Reserve.String(), reason)
+		p.step(plan.SetCPUs, plan.Target{Kind: workload.InCgroup, Cgroup: s.Cgroup}, s.CPUs, p.w.Reserve.String(),
+			reason)
 	}
 }
 
@@ -141,7 +142,8 @@ func (p *planner) agents() {
 			continue // goes with its slice
 		}
 		if !a.CPUs.SubsetOf(p.w.Reserve) {
-			p.step(plan.SetCPUs, plan.Target{Kind: workload.InProcess, Processes: []workload.Process{a.Process}}, a.CPUs.String(), p.w.Reserve.String(),
+			p.step(plan.SetCPUs, plan.Target{Kind: workload.InProcess, Processes: []workload.Process{a.Process}},
+				a.CPUs.String(), p.w.Reserve.String(),
 				words.Because(words.HostAgent, a.Name, a.Process.PID))
 		}
 	}
@@ -150,7 +152,8 @@ func (p *planner) agents() {
 // mask narrows a mask of the kernel's.
 func (p *planner) mask(file string, have *topology.CPUSet, reason words.Reason) {
 	if have != nil && !have.Intersect(p.h.Online).Equal(p.w.Reserve) {
-		p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: file}, have.String(), p.w.Reserve.String(), reason)
+		p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: file}, have.String(), p.w.Reserve.String(),
+			reason)
 	}
 }
 
@@ -176,7 +179,8 @@ func (p *planner) interrupts(devices []irq.Device) {
 			to = near
 		}
 		if !x.CPUs.Intersect(p.h.Online).SubsetOf(to) {
-			p.step(plan.SetIRQ, plan.Target{Kind: workload.InHost, Host: fmt.Sprintf("%d/%s", x.Number, x.Name)}, x.CPUs.String(), to.String(),
+			p.step(plan.SetIRQ, plan.Target{Kind: workload.InHost, Host: fmt.Sprintf("%d/%s", x.Number, x.Name)},
+				x.CPUs.String(), to.String(),
 				words.Because(words.GuestInterrupt, x.Number, x.Name))
 		}
 	}
@@ -190,7 +194,8 @@ func PoolFile(p Pages) string {
 func (p *planner) memory() {
 	for _, want := range p.w.HugePages {
 		if _, pool := poolOf(p.h, want); pool != nil && pool.Total != want.Count {
-			p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: PoolFile(want)}, strconv.FormatInt(pool.Total, 10), strconv.FormatInt(want.Count, 10),
+			p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: PoolFile(want)},
+				strconv.FormatInt(pool.Total, 10), strconv.FormatInt(want.Count, 10),
 				words.Because(words.PoolWanted, want.Node, want.Count, want.Size))
 		}
 	}
@@ -198,6 +203,7 @@ func (p *planner) memory() {
 		p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: THP}, p.f.THP, w, words.Because(words.THPWanted))
 	}
 	if w := p.w.KSM; w != "" && p.f.KSM != nil && w != strconv.Itoa(*p.f.KSM) {
-		p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: KSM}, strconv.Itoa(*p.f.KSM), w, words.Because(words.KSMWanted))
+		p.step(plan.SetFile, plan.Target{Kind: workload.InHost, Host: KSM}, strconv.Itoa(*p.f.KSM), w,
+			words.Because(words.KSMWanted))
 	}
 }

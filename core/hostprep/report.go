@@ -47,7 +47,8 @@ func Judge(h *topology.Host, f *Facts, w *Want) []Finding {
 
 // rank orders severities by what a reader must hear first.
 func rank(s measure.Severity) int {
-	return slices.Index([]measure.Severity{measure.Healthy, measure.Info, measure.Warning, measure.Undecided, measure.Defect}, s)
+	return slices.Index([]measure.Severity{measure.Healthy, measure.Info, measure.Warning, measure.Undecided,
+		measure.Defect}, s)
 }
 
 // ExitStatus is 1 when something is off, else 0.
@@ -80,7 +81,8 @@ func (j *judge) reserve() {
 			j.say(measure.Info, subject, "reserve.cpus", "", words.ReserveNoCore)
 			return
 		}
-		j.say(measure.Warning, subject, "reserve.cpus", fmt.Sprintf("reserve.cpus: %q in the configuration, and %s", j.w.Reserve, ByPrepare),
+		j.say(measure.Warning, subject, "reserve.cpus", fmt.Sprintf("reserve.cpus: %q in the configuration, and %s",
+			j.w.Reserve, ByPrepare),
 			words.ReserveNone, j.w.Reserve)
 		return
 	}
@@ -121,7 +123,8 @@ func (j *judge) slices() {
 	}
 	for _, a := range j.f.Agents {
 		if over := a.CPUs.Intersect(j.guests); !over.Empty() {
-			j.say(measure.Warning, "agent "+a.Name, fmt.Sprintf("PID %d", a.Process.PID), ByPrepare+" --agents "+a.Name, words.AgentOnGuests, over)
+			j.say(measure.Warning, "agent "+a.Name, fmt.Sprintf("PID %d", a.Process.PID), ByPrepare+" --agents "+a.Name,
+				words.AgentOnGuests, over)
 		}
 	}
 }
@@ -171,7 +174,8 @@ func (j *judge) interrupts() {
 		if len(over) > 3 {
 			named += ", …"
 		}
-		j.say(measure.Warning, "interrupts", "/proc/irq", ByPrepare, words.IRQsOnGuests, len(over), len(j.f.Interrupts), named)
+		j.say(measure.Warning, "interrupts", "/proc/irq", ByPrepare, words.IRQsOnGuests, len(over), len(j.f.Interrupts),
+			named)
 	} else {
 		j.say(measure.Healthy, "interrupts", "/proc/irq", "", words.IRQsKept, len(j.f.Interrupts)-queues)
 	}
@@ -191,7 +195,8 @@ func (j *judge) hugePages() {
 		case n == nil || pool == nil:
 			j.say(measure.Warning, "huge pages", fmt.Sprintf("node %d", want.Node), "", words.PoolMissing, want.Size)
 		case pool.Total < want.Count:
-			advice := fmt.Sprintf("%s --huge-pages %d:%dKiB:%d, or at boot hugepagesz=%dK hugepages=%d:%d", ByPrepare, want.Node, want.Size, want.Count, want.Size, want.Node, want.Count)
+			advice := fmt.Sprintf("%s --huge-pages %d:%dKiB:%d, or at boot hugepagesz=%dK hugepages=%d:%d", ByPrepare,
+				want.Node, want.Size, want.Count, want.Size, want.Node, want.Count)
 			j.say(measure.Warning, "huge pages", at, advice, words.PoolShort, pool.Total, want.Count)
 		default:
 			j.say(measure.Healthy, "huge pages", at, "", words.PoolEnough, pool.Total, want.Count)
@@ -226,7 +231,8 @@ func (j *judge) hugePages() {
 			by = append(by, fmt.Sprintf("node %d %d", n.ID, total))
 		}
 		if least*2 < largest {
-			j.say(measure.Warning, "huge pages", fmt.Sprintf("pages of %d KiB", size), ByPrepare+" --huge-pages NODE:SIZE:COUNT", words.PoolUneven, by)
+			j.say(measure.Warning, "huge pages", fmt.Sprintf("pages of %d KiB", size),
+				ByPrepare+" --huge-pages NODE:SIZE:COUNT", words.PoolUneven, by)
 		}
 	}
 }
@@ -253,7 +259,8 @@ func (j *judge) cmdline() {
 		cpus := listOf(list)
 		switch {
 		case cpus.Intersects(j.w.Reserve):
-			j.say(measure.Warning, "isolcpus", at, "take reserved CPUs out: "+boot, words.IsolatedReserve, cpus.Intersect(j.w.Reserve))
+			j.say(measure.Warning, "isolcpus", at, "take reserved CPUs out: "+boot, words.IsolatedReserve,
+				cpus.Intersect(j.w.Reserve))
 		case (cpus.Intersects(j.guests) && !strings.Contains(list, "managed_irq")) || strings.Contains(list, "domain"):
 			j.say(measure.Warning, "isolcpus", at, "take it off unless all guests are dedicated: "+boot,
 				words.IsolatedGuests, cpus)
@@ -268,16 +275,20 @@ func (j *judge) cmdline() {
 		cpus := j.named(list)
 		switch {
 		case given && list != "" && cpus.Intersects(j.w.Reserve):
-			j.say(measure.Info, key, at, fmt.Sprintf("%s=%v: %s", key, j.guests, boot), words.NohzReserve, cpus.Intersect(j.w.Reserve))
+			j.say(measure.Info, key, at, fmt.Sprintf("%s=%v: %s", key, j.guests, boot), words.NohzReserve,
+				cpus.Intersect(j.w.Reserve))
 		case !given || (list != "" && !j.guests.SubsetOf(cpus)):
-			j.say(measure.Info, key, at, fmt.Sprintf("for dedicated guests that mind: %s=%v; %s", key, j.guests, boot), words.NohzGuests, j.guests.Minus(cpus))
+			j.say(measure.Info, key, at, fmt.Sprintf("for dedicated guests that mind: %s=%v; %s", key, j.guests, boot),
+				words.NohzGuests, j.guests.Minus(cpus))
 		}
 	}
 	if len(j.w.HugePages) > 0 && args["hugepages"] == "" {
-		j.say(measure.Info, "hugepages", at, "hugepages=NODE:COUNT,… with default_hugepagesz=; "+boot, words.HugePagesLate)
+		j.say(measure.Info, "hugepages", at, "hugepages=NODE:COUNT,… with default_hugepagesz=; "+boot,
+			words.HugePagesLate)
 	}
 	if args["mitigations"] == "off" {
-		j.say(measure.Warning, "mitigations=off", at, "take it off where tenants do not trust one another: "+boot, words.MitigationsOff)
+		j.say(measure.Warning, "mitigations=off", at, "take it off where tenants do not trust one another: "+boot,
+			words.MitigationsOff)
 	}
 	for _, key := range []string{"intel_idle.max_cstate", "processor.max_cstate"} {
 		if v, ok := args[key]; ok {
@@ -288,7 +299,8 @@ func (j *judge) cmdline() {
 		j.say(measure.Info, "numa_balancing", at, "", words.SetAtBoot, v)
 	}
 	if j.f.IOMMU != nil && !*j.f.IOMMU {
-		j.say(measure.Info, "IOMMU", "/sys/kernel/iommu_groups", "switch it on in the firmware; on Intel intel_iommu=on; "+boot, words.IOMMUOff)
+		j.say(measure.Info, "IOMMU", "/sys/kernel/iommu_groups",
+			"switch it on in the firmware; on Intel intel_iommu=on; "+boot, words.IOMMUOff)
 	}
 }
 
@@ -317,22 +329,27 @@ func (j *judge) memory() {
 	}
 	if k := j.f.KSM; k != nil && *k == 1 {
 		if across := j.f.KSMAcross; j.many && across != nil && *across == 1 {
-			j.say(measure.Warning, "KSM", "/"+KSM, ByPrepare+" --ksm 0, or echo 0 > /sys/kernel/mm/ksm/merge_across_nodes", words.KSMAcross)
+			j.say(measure.Warning, "KSM", "/"+KSM,
+				ByPrepare+" --ksm 0, or echo 0 > /sys/kernel/mm/ksm/merge_across_nodes", words.KSMAcross)
 		} else {
 			j.say(measure.Info, "KSM", "/"+KSM, "", words.KSMOn)
 		}
 	}
 	if z := j.f.ZoneReclaim; z != nil && *z != 0 && j.many {
-		j.say(measure.Warning, "zone_reclaim_mode", "/proc/sys/vm/zone_reclaim_mode", "sysctl vm.zone_reclaim_mode=0", words.ZoneReclaim, *z)
+		j.say(measure.Warning, "zone_reclaim_mode", "/proc/sys/vm/zone_reclaim_mode", "sysctl vm.zone_reclaim_mode=0",
+			words.ZoneReclaim, *z)
 	}
 	if s := j.f.Swappiness; s != nil && *s > 10 {
-		j.say(measure.Info, "swappiness", "/proc/sys/vm/swappiness", "sysctl vm.swappiness=1 on a host of guests", words.Swappy, *s)
+		j.say(measure.Info, "swappiness", "/proc/sys/vm/swappiness", "sysctl vm.swappiness=1 on a host of guests",
+			words.Swappy, *s)
 	}
 	if o := j.f.Overcommit; o != nil && *o == 2 {
-		j.say(measure.Warning, "overcommit_memory", "/proc/sys/vm/overcommit_memory", "sysctl vm.overcommit_memory=0", words.OvercommitStrict)
+		j.say(measure.Warning, "overcommit_memory", "/proc/sys/vm/overcommit_memory", "sysctl vm.overcommit_memory=0",
+			words.OvercommitStrict)
 	}
 	if b := j.f.Balancing; b != nil && *b&1 != 0 && j.many {
-		j.say(measure.Info, doctor.KernelBalance, "/proc/sys/kernel/numa_balancing", "sysctl kernel.numa_balancing=0 where homenode places all guests", words.NUMABalancingOn)
+		j.say(measure.Info, doctor.KernelBalance, "/proc/sys/kernel/numa_balancing",
+			"sysctl kernel.numa_balancing=0 where homenode places all guests", words.NUMABalancingOn)
 	}
 }
 
@@ -343,7 +360,8 @@ func (j *judge) power() {
 		if g == "performance" || (strings.Contains(j.f.Driver, "pstate") && g == "powersave") {
 			continue
 		}
-		j.say(measure.Info, "frequency governor", "CPUs "+cpus.String(), "cpupower frequency-set -g performance", words.GovernorSlow, g)
+		j.say(measure.Info, "frequency governor", "CPUs "+cpus.String(), "cpupower frequency-set -g performance",
+			words.GovernorSlow, g)
 	}
 	if m := j.f.IdleMost; m != nil && *m == 0 {
 		j.say(measure.Info, "idle states", "/sys/module/intel_idle/parameters/max_cstate", "", words.IdleFirmware)
@@ -354,7 +372,9 @@ func (j *judge) others() {
 	for _, m := range j.f.Managers {
 		switch m.Name {
 		case doctor.Irqbalance:
-			j.say(measure.Warning, m.Name, "process", fmt.Sprintf("stop it, or IRQBALANCE_BANNED_CPULIST=%v in its configuration", j.guests), words.IrqbalanceRuns)
+			j.say(measure.Warning, m.Name, "process",
+				fmt.Sprintf("stop it, or IRQBALANCE_BANNED_CPULIST=%v in its configuration", j.guests),
+				words.IrqbalanceRuns)
 		case doctor.Numad:
 			j.say(measure.Warning, m.Name, "process", "stop it", words.ManagerRuns, m.Does)
 		case doctor.Tuned:
@@ -372,8 +392,10 @@ func (j *judge) others() {
 		j.say(measure.Info, "nested virtualization", "/sys/module/kvm_*/parameters/nested", "", words.NestedOn)
 	}
 	if f := j.f.Firmware; f != nil && f.SRAT && len(f.Domains) > len(j.h.Nodes) {
-		j.say(measure.Defect, "nodes", "/sys/firmware/acpi/tables/SRAT", "homenode doctor says why", words.NodesHidden, len(f.Domains), len(j.h.Nodes))
+		j.say(measure.Defect, "nodes", "/sys/firmware/acpi/tables/SRAT", "homenode doctor says why", words.NodesHidden,
+			len(f.Domains), len(j.h.Nodes))
 	} else if len(j.h.Nodes) == 1 && len(j.h.Packages) > 1 {
-		j.say(measure.Warning, "nodes", strconv.Itoa(len(j.h.Packages))+" packages", "homenode doctor says why; often node interleaving in the firmware", words.NodesInterleaved)
+		j.say(measure.Warning, "nodes", strconv.Itoa(len(j.h.Packages))+" packages",
+			"homenode doctor says why; often node interleaving in the firmware", words.NodesInterleaved)
 	}
 }

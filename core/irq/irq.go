@@ -58,8 +58,9 @@ type QueueCount string
 
 // What may be done.
 const (
-	KeepQueues  QueueCount = "keep"  // leave it
-	MatchQueues QueueCount = "match" // one for each CPU that the device's interrupts may go to, as far as the hardware has them
+	KeepQueues QueueCount = "keep" // leave it
+	// one for each CPU that the device's interrupts may go to, as far as the hardware has them
+	MatchQueues QueueCount = "match"
 )
 
 // Path names an interrupt of a device in steps and in the journal.
@@ -217,7 +218,8 @@ func (t *deal) settle() {
 	for _, l := range left {
 		best := t.order[0]
 		for _, cpu := range t.order[1:] {
-			if cmp.Or(cmp.Compare(t.onCPU[cpu], t.onCPU[best]), cmp.Compare(t.onCore[t.core[cpu]], t.onCore[t.core[best]])) < 0 {
+			if cmp.Or(cmp.Compare(t.onCPU[cpu], t.onCPU[best]),
+				cmp.Compare(t.onCore[t.core[cpu]], t.onCore[t.core[best]])) < 0 {
 				best = cpu
 			}
 		}
@@ -270,8 +272,9 @@ func (t *deal) counts(d *Device) []plan.Step {
 	var out []plan.Step
 	for _, c := range d.Channels {
 		if want := min(c.Most, len(t.order)); want > 0 && want != c.Now {
-			out = append(out, plan.Step{Kind: plan.SetQueues, Workload: d.ID(), Target: plan.Target{Kind: workload.InDevice, Device: d.PCI + "/" + c.Name},
-				From: strconv.Itoa(c.Now), To: strconv.Itoa(want),
+			out = append(out, plan.Step{Kind: plan.SetQueues, Workload: d.ID(),
+				Target: plan.Target{Kind: workload.InDevice, Device: d.PCI + "/" + c.Name},
+				From:   strconv.Itoa(c.Now), To: strconv.Itoa(want),
 				Reason: words.Because(words.QueuesForNode, c.Name, c.Most, len(t.order), d.Node)})
 		}
 	}
@@ -379,13 +382,16 @@ func queueOf(name string) (string, bool) {
 // in words, or "".
 func Check(h *topology.Host, avoid topology.CPUSet, devices []Device, steps []plan.Step) string {
 	for _, s := range steps {
-		i := slices.IndexFunc(devices, func(d Device) bool { return d.ID() == s.Workload && strings.HasPrefix(s.Target.Device, d.PCI+"/") })
+		i := slices.IndexFunc(devices,
+			func(d Device) bool { return d.ID() == s.Workload && strings.HasPrefix(s.Target.Device, d.PCI+"/") })
 		if i < 0 {
-			return fmt.Sprintf("a %s step is for %s of %s, which is no device here", s.Kind, s.Target.Device, s.Workload)
+			return fmt.Sprintf("a %s step is for %s of %s, which is no device here", s.Kind, s.Target.Device,
+				s.Workload)
 		}
 		allowed := Allowed(h, avoid, devices[i].Node)
 		if s.Kind == plan.SetQueues {
-			k := slices.IndexFunc(devices[i].Channels, func(c Channels) bool { return devices[i].PCI+"/"+c.Name == s.Target.Device })
+			k := slices.IndexFunc(devices[i].Channels,
+				func(c Channels) bool { return devices[i].PCI+"/"+c.Name == s.Target.Device })
 			if n, err := strconv.Atoi(s.To); k < 0 || err != nil || n < 1 || n > devices[i].Channels[k].Most ||
 				n > allowed.Len() {
 				return fmt.Sprintf("a %s step gives %s of %s %q queues", s.Kind, s.Target.Device, s.Workload, s.To)

@@ -42,7 +42,8 @@ var ErrStopped = errors.New("stopped")
 
 // Collect visits cells in rounds, each in another random order, until all have
 // enough or ctx ends. progress, which may be nil, hears the share done.
-func Collect(ctx context.Context, cells []Cell, take Take, rule Rule, seed uint64, progress func(float64)) map[Cell]*CellResult {
+func Collect(ctx context.Context, cells []Cell, take Take, rule Rule, seed uint64,
+	progress func(float64)) map[Cell]*CellResult {
 	out := make(map[Cell]*CellResult, len(cells))
 	for _, c := range cells {
 		out[c] = &CellResult{Reasons: map[string]int{}}
@@ -100,7 +101,8 @@ const TargetBusy = 0.05
 // NewLatency makes the tables of a latency measurement. flag, which may be
 // nil, adds what the prober knows of a cell. local names the column that the
 // row's ratios refer to, -1 for none.
-func NewLatency(from string, rows, cols []int, results map[Cell]*CellResult, local func(row int) int, flag func(row, col int) string) *Latency {
+func NewLatency(from string, rows, cols []int, results map[Cell]*CellResult, local func(row int) int,
+	flag func(row, col int) string) *Latency {
 	l := &Latency{Unit: "ns", From: from, Rows: rows, Cols: cols, Adjacent: Unknown, Prefetchers: Unknown}
 	l.Median = NewTable(len(rows), len(cols))
 	l.Best = NewTable(len(rows), len(cols))

@@ -49,7 +49,8 @@ func Diff(a, b *Document, threshold float64) []Change {
 			for j, col := range x.Cols {
 				p, q := slices.Index(y.Rows, row), slices.Index(y.Cols, col)
 				if p >= 0 && q >= 0 {
-					add(fmt.Sprintf("latency %s%d to node%d, ns", x.From, row, col), x.Median[i][j], y.Median[p][q], x.CI(i, j), y.CI(p, q), true)
+					add(fmt.Sprintf("latency %s%d to node%d, ns", x.From, row, col), x.Median[i][j], y.Median[p][q],
+						x.CI(i, j), y.CI(p, q), true)
 				}
 			}
 		}
@@ -69,7 +70,8 @@ func Diff(a, b *Document, threshold float64) []Change {
 					if len(x.CI95) > i && len(y.CI95) > p {
 						ia, ib = x.CI95[i][j], y.CI95[p][q]
 					}
-					add(fmt.Sprintf("bandwidth %s node%d to node%d, MB/s", x.Mix, row, col), x.Median[i][j], y.Median[p][q], ia, ib, false)
+					add(fmt.Sprintf("bandwidth %s node%d to node%d, MB/s", x.Mix, row, col), x.Median[i][j],
+						y.Median[p][q], ia, ib, false)
 				}
 			}
 			add(fmt.Sprintf("bandwidth %s all nodes, MB/s", x.Mix), x.Total, y.Total, none, none, false)
@@ -78,14 +80,16 @@ func Diff(a, b *Document, threshold float64) []Change {
 	for _, x := range a.Loaded {
 		for _, y := range b.Loaded {
 			if x.From == y.From && x.To == y.To && x.Mix == y.Mix {
-				add(fmt.Sprintf("latency at 75 %% load node%d to node%d, ns", x.From, x.To), x.At75, y.At75, none, none, true)
+				add(fmt.Sprintf("latency at 75 %% load node%d to node%d, ns", x.From, x.To), x.At75, y.At75, none, none,
+					true)
 			}
 		}
 	}
 	for _, x := range a.C2C {
 		for _, y := range b.C2C {
 			if x.LineHome == y.LineHome {
-				add("core to core, median, cache line on "+LineOn(x.LineHome)+", ns", c2cMedian(x), c2cMedian(y), none, none, true)
+				add("core to core, median, cache line on "+LineOn(x.LineHome)+", ns", c2cMedian(x), c2cMedian(y), none,
+					none, true)
 			}
 		}
 	}

@@ -21,37 +21,45 @@ const maxDocument = 64 << 20
 // Document is one measurement of one machine, with the facts that doctor needs to judge it. What
 // was not measured or is not known is null, and any list in it may be null: there is nothing to tell.
 type Document struct {
-	Schema      string      `json:"schema"`
-	Host        Host        `json:"host"`                   // the machine that was measured
-	Run         *Run        `json:"run"`                    // how it was measured; null when only facts were read
-	Nodes       []Node      `json:"nodes"`                  // NUMA nodes, by rising ID
-	SLIT        Table       `json:"slit"`                   // SLIT distances as the kernel tells them, in the order of nodes; null unknown
-	Firmware    *Firmware   `json:"firmware"`               // what the ACPI tables say; null when they cannot be read
-	Settings    *Settings   `json:"settings"`               // settings of the kernel that matter; null when they were not read
-	Latency     *Latency    `json:"latency"`                // idle latency from nodes to nodes; null when not measured
-	CPULatency  *Latency    `json:"cpu_latency"`            // idle latency from CPUs to nodes; null when not measured
-	Bandwidth   []Bandwidth `json:"bandwidth"`              // bandwidth from nodes to nodes, one entry for each mix of reads and writes; null when not measured
-	Loaded      []Loaded    `json:"loaded"`                 // latency under load, one entry for each pair of nodes; null when not measured
-	Levels      []Levels    `json:"levels"`                 // latency by size of buffer; null when not measured
-	C2C         []C2C       `json:"c2c"`                    // latency from core to core; null when not measured
-	Pages       []Page      `json:"pages"`                  // latency of single 2 MiB pages from each package; null when not measured
-	Diagnosis   *Diagnosis  `json:"diagnosis"`              // verdicts of doctor; null without doctor
-	NotMeasured string      `json:"not_measured,omitempty"` // why a measurement that was asked for was not taken; absent when it was taken or none was asked for
+	Schema string `json:"schema"`
+	Host   Host   `json:"host"`  // the machine that was measured
+	Run    *Run   `json:"run"`   // how it was measured; null when only facts were read
+	Nodes  []Node `json:"nodes"` // NUMA nodes, by rising ID
+	// SLIT distances as the kernel tells them, in the order of nodes; null unknown
+	SLIT     Table     `json:"slit"`
+	Firmware *Firmware `json:"firmware"` // what the ACPI tables say; null when they cannot be read
+	// settings of the kernel that matter; null when they were not read
+	Settings   *Settings `json:"settings"`
+	Latency    *Latency  `json:"latency"`     // idle latency from nodes to nodes; null when not measured
+	CPULatency *Latency  `json:"cpu_latency"` // idle latency from CPUs to nodes; null when not measured
+	// bandwidth from nodes to nodes, one entry for each mix of reads and writes; null when not measured
+	Bandwidth []Bandwidth `json:"bandwidth"`
+	// latency under load, one entry for each pair of nodes; null when not measured
+	Loaded []Loaded `json:"loaded"`
+	Levels []Levels `json:"levels"` // latency by size of buffer; null when not measured
+	C2C    []C2C    `json:"c2c"`    // latency from core to core; null when not measured
+	// latency of single 2 MiB pages from each package; null when not measured
+	Pages     []Page     `json:"pages"`
+	Diagnosis *Diagnosis `json:"diagnosis"` // verdicts of doctor; null without doctor
+	// why a measurement that was asked for was not taken; absent when it was taken or none was asked for
+	NotMeasured string `json:"not_measured,omitempty"`
 }
 
 // Host is the machine as far as a measurement depends on it.
 type Host struct {
-	ID          string    `json:"id"`           // vendor and product of the machine
-	CPU         string    `json:"cpu"`          // CPU model
-	Arch        string    `json:"arch"`         // architecture as Go names it, such as amd64
-	Kernel      string    `json:"kernel"`       // kernel release
-	CmdlineNUMA []string  `json:"cmdline_numa"` // options of the kernel command line about NUMA, such as numa=off; null when it is unknown
-	Virt        string    `json:"virt"`         // virtualization: none, a hypervisor such as kvm, or vm; "" unknown
-	THP         string    `json:"thp"`          // setting of /sys/kernel/mm/transparent_hugepage/enabled
-	LLC         int64     `json:"llc_bytes"`    // size of one last-level cache, bytes; 0 unknown
-	CPUs        int       `json:"cpus"`         // number of online CPUs
-	Packages    []Package `json:"packages"`     // packages (sockets), by rising ID
-	Fingerprint string    `json:"fingerprint"`  // checksum of hardware and kernel: a measurement holds while it is the same
+	ID     string `json:"id"`     // vendor and product of the machine
+	CPU    string `json:"cpu"`    // CPU model
+	Arch   string `json:"arch"`   // architecture as Go names it, such as amd64
+	Kernel string `json:"kernel"` // kernel release
+	// options of the kernel command line about NUMA, such as numa=off; null when it is unknown
+	CmdlineNUMA []string  `json:"cmdline_numa"`
+	Virt        string    `json:"virt"`      // virtualization: none, a hypervisor such as kvm, or vm; "" unknown
+	THP         string    `json:"thp"`       // setting of /sys/kernel/mm/transparent_hugepage/enabled
+	LLC         int64     `json:"llc_bytes"` // size of one last-level cache, bytes; 0 unknown
+	CPUs        int       `json:"cpus"`      // number of online CPUs
+	Packages    []Package `json:"packages"`  // packages (sockets), by rising ID
+	// checksum of hardware and kernel: a measurement holds while it is the same
+	Fingerprint string `json:"fingerprint"`
 	// Caches that are the last level for some CPU, by lowest CPU; absent where the kernel lists none.
 	Caches []LastCache `json:"caches,omitempty"`
 }
@@ -71,25 +79,27 @@ type Package struct {
 
 // Run is how the measuring went.
 type Run struct {
-	Started  string   `json:"started"`       // when it began, RFC 3339
-	Seconds  float64  `json:"seconds"`       // time that it took, s
-	Profile  string   `json:"profile"`       // profile: quick or full
-	Tool     string   `json:"tool"`          // version of homenode that measured
-	Load1    Value    `json:"load1"`         // load average of one minute before it began; null unknown
-	Rejected Value    `json:"rejected_pct"`  // share of samples that were thrown out, percent; null unknown
-	Sigma    Value    `json:"control_sigma"` // relative spread of repeated local measurements, such as 0.02; null unknown
-	RT       bool     `json:"rt"`            // whether latencies were taken under SCHED_FIFO
-	Partial  bool     `json:"partial"`       // whether a signal or the time budget ended it early
-	Clock    []Clock  `json:"clock"`         // clocks of the CPUs that stand for the nodes; null when not measured
-	LeftOut  []Left   `json:"left_out"`      // nodes that were not measured
-	Notes    []string `json:"notes"`         // what was odd, a sentence each; null when nothing was
+	Started  string  `json:"started"`      // when it began, RFC 3339
+	Seconds  float64 `json:"seconds"`      // time that it took, s
+	Profile  string  `json:"profile"`      // profile: quick or full
+	Tool     string  `json:"tool"`         // version of homenode that measured
+	Load1    Value   `json:"load1"`        // load average of one minute before it began; null unknown
+	Rejected Value   `json:"rejected_pct"` // share of samples that were thrown out, percent; null unknown
+	// relative spread of repeated local measurements, such as 0.02; null unknown
+	Sigma   Value    `json:"control_sigma"`
+	RT      bool     `json:"rt"`       // whether latencies were taken under SCHED_FIFO
+	Partial bool     `json:"partial"`  // whether a signal or the time budget ended it early
+	Clock   []Clock  `json:"clock"`    // clocks of the CPUs that stand for the nodes; null when not measured
+	LeftOut []Left   `json:"left_out"` // nodes that were not measured
+	Notes   []string `json:"notes"`    // what was odd, a sentence each; null when nothing was
 }
 
 // Clock is the clock of a CPU in MHz, by a chain of one-cycle operations and as
 // cpufreq tells it, before the measurements and after.
 type Clock struct {
-	CPU        int   `json:"cpu"`                // CPU number
-	Before     Value `json:"before_mhz"`         // clock by timed instructions before the measurement, MHz; null unknown
+	CPU int `json:"cpu"` // CPU number
+	// clock by timed instructions before the measurement, MHz; null unknown
+	Before     Value `json:"before_mhz"`
 	After      Value `json:"after_mhz"`          // clock by timed instructions after the measurement, MHz; null unknown
 	FreqBefore Value `json:"cpufreq_before_mhz"` // clock by cpufreq before the measurement, MHz; null unknown
 	FreqAfter  Value `json:"cpufreq_after_mhz"`  // clock by cpufreq after the measurement, MHz; null unknown
@@ -103,65 +113,73 @@ type Left struct {
 
 // Node is one NUMA node as it was at the time.
 type Node struct {
-	ID     int             `json:"id"`                        // node ID of the kernel
-	CPUs   topology.CPUSet `json:"cpus"`                      // online CPUs of the node
-	Mem    *int64          `json:"mem_bytes"`                 // memory in all, bytes; null unknown
-	Free   *int64          `json:"free_bytes"`                // free memory, bytes; null unknown
-	Kind   string          `json:"kind"`                      // kind of memory: dram, special or none
-	Type   string          `json:"memory_type,omitempty"`     // type of its memory, where it has no CPUs: dram, hbm, cxl, pmem or gpu; absent when unknown
-	TypeBy []string        `json:"memory_evidence,omitempty"` // evidence for memory_type, strongest first
+	ID   int             `json:"id"`         // node ID of the kernel
+	CPUs topology.CPUSet `json:"cpus"`       // online CPUs of the node
+	Mem  *int64          `json:"mem_bytes"`  // memory in all, bytes; null unknown
+	Free *int64          `json:"free_bytes"` // free memory, bytes; null unknown
+	Kind string          `json:"kind"`       // kind of memory: dram, special or none
+	// type of its memory, where it has no CPUs: dram, hbm, cxl, pmem or gpu; absent when unknown
+	Type   string   `json:"memory_type,omitempty"`
+	TypeBy []string `json:"memory_evidence,omitempty"` // evidence for memory_type, strongest first
 
 	// DIMMs from SMBIOS, where its slot labels tell the package.
 
-	Channels    *int   `json:"dimm_channels"`        // DIMM channels with memory, by SMBIOS; null unknown
-	MaxChannel  *int   `json:"dimm_channel_slots"`   // DIMM channels that the board has, by SMBIOS; null unknown
-	ChannelMBs  Value  `json:"dimm_channel_mb_s"`    // bandwidth of one DIMM channel, MB/s; null unknown
-	Pages       string `json:"pages"`                // pages that the buffer lay in, such as thp, 4k or mixed; "" when not measured
+	Channels   *int  `json:"dimm_channels"`      // DIMM channels with memory, by SMBIOS; null unknown
+	MaxChannel *int  `json:"dimm_channel_slots"` // DIMM channels that the board has, by SMBIOS; null unknown
+	ChannelMBs Value `json:"dimm_channel_mb_s"`  // bandwidth of one DIMM channel, MB/s; null unknown
+	// pages that the buffer lay in, such as thp, 4k or mixed; "" when not measured
+	Pages       string `json:"pages"`
 	HMATLatency Value  `json:"hmat_read_latency_ns"` // read latency for the nearest CPUs by the HMAT, ns; null unknown
-	HMATMBs     Value  `json:"hmat_read_mb_s"`       // read bandwidth for the nearest CPUs by the HMAT, MB/s; null unknown
+	// read bandwidth for the nearest CPUs by the HMAT, MB/s; null unknown
+	HMATMBs Value `json:"hmat_read_mb_s"`
 }
 
 // Firmware is what the ACPI tables say. Rows and columns of SLIT and HMAT are in the order of domains.
 type Firmware struct {
-	SRAT        bool  `json:"srat"`                 // whether there is an SRAT
-	Domains     []int `json:"domains"`              // proximity domains with CPUs or memory, rising
-	Memory      []int `json:"memory_domains"`       // proximity domains with memory, rising
-	SLIT        Table `json:"slit"`                 // SLIT distances in the order of domains, local is 10; null unknown
-	HMATLatency Table `json:"hmat_read_latency_ns"` // read latency by the HMAT in the order of domains, from row to column, ns; null unknown
-	HMATMBs     Table `json:"hmat_read_mb_s"`       // read bandwidth by the HMAT in the order of domains, from row to column, MB/s; null unknown
+	SRAT    bool  `json:"srat"`           // whether there is an SRAT
+	Domains []int `json:"domains"`        // proximity domains with CPUs or memory, rising
+	Memory  []int `json:"memory_domains"` // proximity domains with memory, rising
+	SLIT    Table `json:"slit"`           // SLIT distances in the order of domains, local is 10; null unknown
+	// read latency by the HMAT in the order of domains, from row to column, ns; null unknown
+	HMATLatency Table `json:"hmat_read_latency_ns"`
+	// read bandwidth by the HMAT in the order of domains, from row to column, MB/s; null unknown
+	HMATMBs Table `json:"hmat_read_mb_s"`
 }
 
 // Latency is latency of reads on an idle machine. Flags of a cell: "" good; "~" interval over
 // 5 %; "llc-diluted", "4k", "unbound", "failed: …".
 type Latency struct {
-	Unit     string       `json:"unit"`       // unit of latencies: ns
-	Pages    string       `json:"pages"`      // pages that the buffers lay in, such as thp, 4k or mixed
-	From     string       `json:"from"`       // what the rows are: node or cpu
-	Rows     []int        `json:"rows"`       // IDs of the rows: nodes or CPUs that read
-	Cols     []int        `json:"cols"`       // IDs of the columns: nodes whose memory is read
-	Median   Table        `json:"median"`     // latency of one load from row to column, ns; null when not measured
-	Best     Table        `json:"best"`       // 5th percentile of the samples, ns
-	Sigma    Table        `json:"sigma"`      // robust spread of the samples, ns
-	CI95     [][]Interval `json:"ci95"`       // 95 % interval of the median, ns
-	Ratio    Table        `json:"ratio"`      // latency divided by the cheapest local one of the row, from pairs of samples of the same round
+	Unit   string       `json:"unit"`   // unit of latencies: ns
+	Pages  string       `json:"pages"`  // pages that the buffers lay in, such as thp, 4k or mixed
+	From   string       `json:"from"`   // what the rows are: node or cpu
+	Rows   []int        `json:"rows"`   // IDs of the rows: nodes or CPUs that read
+	Cols   []int        `json:"cols"`   // IDs of the columns: nodes whose memory is read
+	Median Table        `json:"median"` // latency of one load from row to column, ns; null when not measured
+	Best   Table        `json:"best"`   // 5th percentile of the samples, ns
+	Sigma  Table        `json:"sigma"`  // robust spread of the samples, ns
+	CI95   [][]Interval `json:"ci95"`   // 95 % interval of the median, ns
+	// latency divided by the cheapest local one of the row, from pairs of samples of the same round
+	Ratio    Table        `json:"ratio"`
 	RatioCI  [][]Interval `json:"ratio_ci95"` // 95 % interval of the ratio
 	Samples  [][]int      `json:"samples"`    // samples that count, by cell
 	Rejected [][]int      `json:"rejected"`   // samples that were thrown out, by cell
 	Flags    [][]string   `json:"flags"`      // what is odd about a cell; "" when nothing is
 	// Adjacent is how much lower latency looks when neighbouring lines are read soon after each
 	// other, as a ratio; null when not measured.
-	Adjacent    Value `json:"adjacent_line_effect"`
-	Prefetchers Value `json:"prefetcher_effect"` // latency with the hardware's prefetchers on divided by that with them off; null when not measured
+	Adjacent Value `json:"adjacent_line_effect"`
+	// latency with the hardware's prefetchers on divided by that with them off; null when not measured
+	Prefetchers Value `json:"prefetcher_effect"`
 }
 
 // Bandwidth is one mix over all pairs of nodes.
 type Bandwidth struct {
-	Mix      string       `json:"mix"`      // mix of reads and writes: r, 3:1, 2:1, 1:1, w, nt, triad or nt-triad
-	Kernel   string       `json:"kernel"`   // instructions used, such as avx2
-	Unit     string       `json:"unit"`     // unit of bandwidths: MB/s (10^6 bytes)
-	Rows     []int        `json:"rows"`     // IDs of the nodes whose CPUs read and write
-	Cols     []int        `json:"cols"`     // IDs of the nodes whose memory it is
-	Median   Table        `json:"median"`   // bandwidth of what the program loads and stores, MB/s; null when not measured
+	Mix    string `json:"mix"`    // mix of reads and writes: r, 3:1, 2:1, 1:1, w, nt, triad or nt-triad
+	Kernel string `json:"kernel"` // instructions used, such as avx2
+	Unit   string `json:"unit"`   // unit of bandwidths: MB/s (10^6 bytes)
+	Rows   []int  `json:"rows"`   // IDs of the nodes whose CPUs read and write
+	Cols   []int  `json:"cols"`   // IDs of the nodes whose memory it is
+	// bandwidth of what the program loads and stores, MB/s; null when not measured
+	Median   Table        `json:"median"`
 	Traffic  Table        `json:"traffic"`  // the same with the reads that ordinary stores cause, MB/s
 	CI95     [][]Interval `json:"ci95"`     // 95 % interval of the median, MB/s
 	Threads  [][]int      `json:"threads"`  // threads that reached the median, by cell
@@ -202,11 +220,12 @@ const LoadRan = 0.9
 
 // Levels is latency by size of buffer.
 type Levels struct {
-	CPU    int          `json:"cpu"`              // CPU that read
-	Node   int          `json:"node"`             // node whose memory was read
-	Points []LevelPoint `json:"points"`           // points of the curve, by rising size
-	Knees  []Knee       `json:"knees"`            // steps of the curve: sizes at which latency climbs
-	Caches []Cache      `json:"caches,omitempty"` // data caches of the CPU by sysfs, smallest first; absent when unknown
+	CPU    int          `json:"cpu"`    // CPU that read
+	Node   int          `json:"node"`   // node whose memory was read
+	Points []LevelPoint `json:"points"` // points of the curve, by rising size
+	Knees  []Knee       `json:"knees"`  // steps of the curve: sizes at which latency climbs
+	// data caches of the CPU by sysfs, smallest first; absent when unknown
+	Caches []Cache `json:"caches,omitempty"`
 }
 
 // Cache is one data or unified cache of a CPU.
@@ -241,11 +260,12 @@ func (l *Levels) KneeName(k Knee) string {
 
 // C2C is the latency of a cache line on its way from one CPU to another.
 type C2C struct {
-	Unit     string  `json:"unit"`      // unit of latencies: ns
-	LineHome string  `json:"line_home"` // where the cache line lay: first (on the first node), A (on the row's node) or B (on the column's)
-	CPUs     []int   `json:"cpus"`      // CPUs of rows and columns
-	Median   Table   `json:"median"`    // latency of one way from row to column, ns; null when not measured
-	Flags    [][]int `json:"timeouts"`  // pairs of CPUs that did not finish in time; null when all did
+	Unit string `json:"unit"` // unit of latencies: ns
+	// where the cache line lay: first (on the first node), A (on the row's node) or B (on the column's)
+	LineHome string  `json:"line_home"`
+	CPUs     []int   `json:"cpus"`     // CPUs of rows and columns
+	Median   Table   `json:"median"`   // latency of one way from row to column, ns; null when not measured
+	Flags    [][]int `json:"timeouts"` // pairs of CPUs that did not finish in time; null when all did
 }
 
 // Page is the latency of one 2 MiB page from one CPU of every package.
@@ -273,7 +293,8 @@ func Read(r io.Reader) (*Document, error) {
 	}
 	if at := dec.InputOffset(); len(bytes.TrimSpace(data[at:])) > 0 {
 		at += int64(len(data[at:]) - len(bytes.TrimLeft(data[at:], " \t\r\n")))
-		return nil, fmt.Errorf("read measurement: %s: there is more after the end of the document; give one document", position(data, at))
+		return nil, fmt.Errorf("read measurement: %s: there is more after the end of the document; give one document",
+			position(data, at))
 	}
 	if d.Schema != Schema {
 		return nil, fmt.Errorf("read measurement: schema is %.40q; this program reads %q", d.Schema, Schema)
@@ -307,7 +328,8 @@ func (d *Document) check() error {
 		}
 	}
 	if f := d.Firmware; f != nil {
-		for name, t := range map[string]Table{"slit": f.SLIT, "hmat_read_latency_ns": f.HMATLatency, "hmat_read_mb_s": f.HMATMBs} {
+		for name, t := range map[string]Table{"slit": f.SLIT, "hmat_read_latency_ns": f.HMATLatency,
+			"hmat_read_mb_s": f.HMATMBs} {
 			if t != nil {
 				if err := square("firmware."+name, t, len(f.Domains), len(f.Domains)); err != nil {
 					return err
@@ -360,8 +382,10 @@ func (l *Latency) check(name string, nodes map[int]bool) error {
 			}
 		}
 	}
-	if (l.CI95 != nil && !shaped(l.CI95, len(l.Rows), len(l.Cols))) || (l.RatioCI != nil && !shaped(l.RatioCI, len(l.Rows), len(l.Cols))) ||
-		(l.Samples != nil && !shaped(l.Samples, len(l.Rows), len(l.Cols))) || (l.Rejected != nil && !shaped(l.Rejected, len(l.Rows), len(l.Cols))) ||
+	if (l.CI95 != nil && !shaped(l.CI95, len(l.Rows), len(l.Cols))) ||
+		(l.RatioCI != nil && !shaped(l.RatioCI, len(l.Rows), len(l.Cols))) ||
+		(l.Samples != nil && !shaped(l.Samples, len(l.Rows), len(l.Cols))) ||
+		(l.Rejected != nil && !shaped(l.Rejected, len(l.Rows), len(l.Cols))) ||
 		(l.Flags != nil && !shaped(l.Flags, len(l.Rows), len(l.Cols))) {
 		return fmt.Errorf("%s: a table is not %d by %d", name, len(l.Rows), len(l.Cols))
 	}

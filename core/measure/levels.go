@@ -90,7 +90,8 @@ func FinishLoaded(l *Loaded) {
 	l.At50 = Unknown
 	l.At75 = Unknown
 	l.At90 = Unknown
-	points := slices.DeleteFunc(slices.Clone(l.Points), func(p LoadedPoint) bool { return !p.NS.Known() || !p.MBps.Known() || p.Flag != "" })
+	points := slices.DeleteFunc(slices.Clone(l.Points),
+		func(p LoadedPoint) bool { return !p.NS.Known() || !p.MBps.Known() || p.Flag != "" })
 	starved := slices.ContainsFunc(l.Points, func(p LoadedPoint) bool { return p.Gap == 0 && p.Flag != "" })
 	if len(points) < 3 || starved {
 		return

@@ -45,7 +45,8 @@ func arch(fsys fs.FS) string {
 	}
 	info := leaf(fsys, "proc/cpuinfo")
 	switch {
-	case strings.Contains(info, "vendor_id\t: GenuineIntel"), strings.Contains(info, "vendor_id\t: AuthenticAMD"), strings.Contains(info, "vendor_id\t: HygonGenuine"):
+	case strings.Contains(info, "vendor_id\t: GenuineIntel"), strings.Contains(info, "vendor_id\t: AuthenticAMD"),
+		strings.Contains(info, "vendor_id\t: HygonGenuine"):
 		return "x86_64"
 	case strings.Contains(info, "CPU implementer"):
 		return "aarch64"
@@ -68,7 +69,8 @@ func hostOf(fsys fs.FS, h *topology.Host) Host {
 		THP: bracketed(leaf(fsys, "sys/kernel/mm/transparent_hugepage/enabled")), CmdlineNUMA: Cmdline(fsys),
 	}
 	out.CPU, out.Arch = topology.CPUModel(fsys), arch(fsys)
-	out.ID = strings.TrimSpace(leaf(fsys, "sys/class/dmi/id/sys_vendor") + " " + leaf(fsys, "sys/class/dmi/id/product_name"))
+	out.ID = strings.TrimSpace(leaf(fsys, "sys/class/dmi/id/sys_vendor") + " " +
+		leaf(fsys, "sys/class/dmi/id/product_name"))
 	for _, l := range h.LLCs {
 		size := max(0, int64(l.Size)<<10)
 		out.LLC = max(out.LLC, size)
@@ -145,8 +147,10 @@ func Virt(fsys fs.FS) string {
 	}
 	vendor := leaf(fsys, "sys/class/dmi/id/sys_vendor") + " " + leaf(fsys, "sys/class/dmi/id/product_name")
 	for mark, name := range map[string]string{
-		"QEMU": "qemu", "KVM": "kvm", "VMware": "vmware", "VirtualBox": "virtualbox", "innotek": "virtualbox", "Xen": "xen",
-		"Virtual Machine": "hyperv", "Amazon EC2": "ec2", "Google Compute": "gce", "OpenStack": "openstack", "Bochs": "bochs",
+		"QEMU": "qemu", "KVM": "kvm", "VMware": "vmware", "VirtualBox": "virtualbox", "innotek": "virtualbox",
+		"Xen":             "xen",
+		"Virtual Machine": "hyperv", "Amazon EC2": "ec2", "Google Compute": "gce", "OpenStack": "openstack",
+		"Bochs": "bochs",
 	} {
 		// EC2 has bare metal under the same vendor; there the CPU flag decides.
 		if strings.Contains(vendor, mark) && name != "ec2" {
@@ -198,7 +202,9 @@ func rawSLIT(fsys fs.FS, h *topology.Host) Table {
 // (drivers/base/node.c). 0 means that the table does not say.
 func access(fsys fs.FS, id topology.NodeID, file string) Value {
 	for _, class := range []string{"access0", "access1"} {
-		v, err := strconv.ParseUint(leaf(fsys, fmt.Sprintf("sys/devices/system/node/node%d/%s/initiators/%s", id, class, file)), 10, 48)
+		v,
+			err := strconv.ParseUint(leaf(fsys, fmt.Sprintf("sys/devices/system/node/node%d/%s/initiators/%s", id,
+			class, file)), 10, 48)
 		if err == nil && v > 0 {
 			return Value(v)
 		}
@@ -212,10 +218,12 @@ func access(fsys fs.FS, id topology.NodeID, file string) Value {
 // fingerprint must be the same for all users; memory per node stands for it.
 func Fingerprint(fsys fs.FS, h *topology.Host) string {
 	sum := sha256.New()
-	for _, name := range []string{"sys_vendor", "product_name", "product_version", "board_name", "bios_version", "bios_date"} {
+	for _, name := range []string{"sys_vendor", "product_name", "product_version", "board_name", "bios_version",
+		"bios_date"} {
 		fmt.Fprintf(sum, "%s=%s\n", name, leaf(fsys, "sys/class/dmi/id/"+name))
 	}
-	fmt.Fprintf(sum, "cpu=%s\nmicrocode=%s\nkernel=%s\ncmdline=%v\n", topology.CPUModel(fsys), microcode(fsys, h), leaf(fsys, "proc/sys/kernel/osrelease"), Cmdline(fsys))
+	fmt.Fprintf(sum, "cpu=%s\nmicrocode=%s\nkernel=%s\ncmdline=%v\n", topology.CPUModel(fsys), microcode(fsys, h),
+		leaf(fsys, "proc/sys/kernel/osrelease"), Cmdline(fsys))
 	fmt.Fprintf(sum, "online=%s\n", h.Online)
 	for _, n := range h.Nodes {
 		fmt.Fprintf(sum, "node%d cpus=%s mem=%s\n", n.ID, n.CPUs, installed(fsys, n))

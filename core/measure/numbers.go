@@ -130,5 +130,6 @@ func kindName(t reflect.Type) string {
 
 func position(data []byte, offset int64) string {
 	before := data[:min(offset, int64(len(data)))]
-	return fmt.Sprintf("line %d column %d", bytes.Count(before, []byte("\n"))+1, len(before)-bytes.LastIndexByte(before, '\n'))
+	return fmt.Sprintf("line %d column %d", bytes.Count(before, []byte("\n"))+1,
+		len(before)-bytes.LastIndexByte(before, '\n'))
 }

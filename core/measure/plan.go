@@ -98,9 +98,10 @@ type PlanStep struct {
 
 // Buffer is the memory that is measured on one node.
 type Buffer struct {
-	Node    topology.NodeID `json:"node"`        // node ID of the kernel
-	Bytes   int64           `json:"bytes"`       // size, bytes
-	Diluted bool            `json:"llc_diluted"` // whether it is smaller than 8 last-level caches, so that caches lower the latency
+	Node  topology.NodeID `json:"node"`  // node ID of the kernel
+	Bytes int64           `json:"bytes"` // size, bytes
+	// whether it is smaller than 8 last-level caches, so that caches lower the latency
+	Diluted bool `json:"llc_diluted"`
 }
 
 // NodeCPU is the CPU that stands for a node.
@@ -119,7 +120,8 @@ type LoadedPair struct {
 // MakePlan chooses cells, CPUs and buffers for a request. memory bounds all
 // buffers together (a cgroup's limit), 0 is no bound.
 func MakePlan(h *topology.Host, req Request, memory int64) (Plan, error) {
-	p := Plan{Request: req, memory: memory, Profile: "quick", LeftOut: []Left{}, Notes: []string{}, Streams: map[int][][]topology.CPUID{}}
+	p := Plan{Request: req, memory: memory, Profile: "quick", LeftOut: []Left{}, Notes: []string{},
+		Streams: map[int][][]topology.CPUID{}}
 	if req.Full {
 		p.Profile = "full"
 	}
@@ -185,15 +187,20 @@ func (p *Plan) buffers(h *topology.Host, memory int64) error {
 		}
 		size = size / pageSize * pageSize
 		if size < minBuffer {
-			left := Left{int(n.ID), fmt.Sprintf("only %d MiB of its memory may be used (a quarter of what is free, or its part of the cgroup's limit)", size>>20)}
+			left := Left{int(n.ID),
+				fmt.Sprintf("only %d MiB of its memory may be used (a quarter of what is free, or its part of the "+
+					"cgroup's limit)", size>>20)}
 			p.LeftOut = append(p.LeftOut, left)
 			p.Notes = append(p.Notes, fmt.Sprintf("node%d is left out: %s", n.ID, left.Why))
 			continue
 		}
 		p.Buffers = append(p.Buffers, Buffer{n.ID, size, size < llcTimes*p.LLC})
 		if size < llcTimes*p.LLC {
-			p.Notes = append(p.Notes, fmt.Sprintf("node%d: a buffer of %d MiB is less than %d caches of %d MiB; caches are swept before each sample and cells are marked llc-diluted (latency may be up to %.0f %% of the difference to the cache too low)",
-				n.ID, size>>20, llcTimes, p.LLC>>20, 75*float64(p.LLC)/float64(size)))
+			p.Notes = append(p.Notes,
+				fmt.Sprintf("node%d: a buffer of %d MiB is less than %d caches of %d MiB; caches are swept before "+
+					"each sample and cells are marked llc-diluted (latency may be up to %.0f %% of the difference to "+
+					"the cache too low)",
+					n.ID, size>>20, llcTimes, p.LLC>>20, 75*float64(p.LLC)/float64(size)))
 		}
 	}
 	if len(p.Buffers) == 0 {
@@ -299,7 +306,8 @@ func (p *Plan) add(h *topology.Host, part Part) error {
 	case PartLatency:
 		step.Cells = len(p.NodeCPUs) * mems
 		step.Seconds = float64(step.Cells)*latencyCell + float64(len(p.NodeCPUs))*spinUp
-		step.Says = fmt.Sprintf("idle latency: %s × %d with memory", words.Count(len(p.NodeCPUs), "node")+" with CPUs", mems)
+		step.Says = fmt.Sprintf("idle latency: %s × %d with memory", words.Count(len(p.NodeCPUs), "node")+" with CPUs",
+			mems)
 		if p.CPUs != nil {
 			n := len(p.CPUs) * mems
 			step.Cells += n
@@ -310,7 +318,8 @@ func (p *Plan) add(h *topology.Host, part Part) error {
 		pages := p.Buffers[0].Bytes / pageSize
 		step.Cells = int(pages) * len(p.Sockets)
 		step.Seconds = float64(step.Cells) * pageVisit
-		step.Says = fmt.Sprintf("page signatures: %s of 2 MiB from %s", words.Count(pages, "page"), words.Count(len(p.Sockets), "package"))
+		step.Says = fmt.Sprintf("page signatures: %s of 2 MiB from %s", words.Count(pages, "page"),
+			words.Count(len(p.Sockets), "package"))
 	case PartLevels:
 		p.LevelCPU, p.LevelNode = p.NodeCPUs[0].CPU, p.Buffers[0].Node
 		if c := p.Request.CPU; c >= 0 {
@@ -327,7 +336,8 @@ func (p *Plan) add(h *topology.Host, part Part) error {
 		}
 		step.Cells = len(LevelSizes(p.buffer(p.LevelNode).Bytes, p.LLC))
 		step.Seconds = float64(step.Cells) * levelPoint
-		step.Says = fmt.Sprintf("latency by working set: %s, CPU %d on node%d", words.Count(step.Cells, "size"), p.LevelCPU, p.LevelNode)
+		step.Says = fmt.Sprintf("latency by working set: %s, CPU %d on node%d", words.Count(step.Cells, "size"),
+			p.LevelCPU, p.LevelNode)
 	case PartC2C:
 		p.Pairs = p.pairCPUs(h)
 		n := len(p.Pairs)
@@ -356,14 +366,16 @@ func (p *Plan) add(h *topology.Host, part Part) error {
 		runs = (runs + 1) * len(p.Mixes)
 		step.Cells = runs
 		step.Seconds = float64(runs) * 7 * streamWindow
-		step.Says = fmt.Sprintf("bandwidth: %d × %s, mixes %s", len(p.NodeCPUs), words.Count(mems, "node"), strings.Join(p.Mixes, " "))
+		step.Says = fmt.Sprintf("bandwidth: %d × %s, mixes %s", len(p.NodeCPUs), words.Count(mems, "node"),
+			strings.Join(p.Mixes, " "))
 	case PartLoaded:
 		if err := p.loadedPairs(); err != nil {
 			return err
 		}
 		step.Cells = len(p.Load) * p.Points()
 		step.Seconds = float64(step.Cells) * loadedPoint
-		step.Says = fmt.Sprintf("latency under load: %s on %s of nodes", words.Count(p.Points(), "point"), words.Count(len(p.Load), "pair"))
+		step.Says = fmt.Sprintf("latency under load: %s on %s of nodes", words.Count(p.Points(), "point"),
+			words.Count(len(p.Load), "pair"))
 	default:
 		return fmt.Errorf("plan: no part %q", part)
 	}
@@ -480,7 +492,9 @@ func (p *Plan) fit(h *topology.Host) {
 		req := p.Request
 		req.Full = false
 		if q, err := MakePlan(h, req, p.memory); err == nil {
-			q.Notes = append(q.Notes, fmt.Sprintf("full would take %.0f s; the quick profile fits the budget of %.0f s better", p.Seconds, budget))
+			q.Notes = append(q.Notes,
+				fmt.Sprintf("full would take %.0f s; the quick profile fits the budget of %.0f s better", p.Seconds,
+					budget))
 			q.Request.Budget = p.Request.Budget
 			*p = q
 			return
@@ -491,7 +505,8 @@ func (p *Plan) fit(h *topology.Host) {
 		if total() <= budget || at < 0 || len(p.Steps) == 1 {
 			continue
 		}
-		p.Notes = append(p.Notes, fmt.Sprintf("%s left out: it would take %.0f s and the budget is %.0f s", part, p.Steps[at].Seconds, budget))
+		p.Notes = append(p.Notes, fmt.Sprintf("%s left out: it would take %.0f s and the budget is %.0f s", part,
+			p.Steps[at].Seconds, budget))
 		p.Steps = slices.Delete(p.Steps, at, at+1)
 	}
 	p.Seconds = total()

@@ -4,16 +4,18 @@ import "github.com/homenode/homenode/core/topology"
 
 // Settings are what the kernel and other programs do about NUMA; null and "" are unknown.
 type Settings struct {
-	Balancing   *int       `json:"numa_balancing"`      // value of kernel.numa_balancing; null unknown
-	THP         string     `json:"thp"`                 // setting of /sys/kernel/mm/transparent_hugepage/enabled
-	ZoneReclaim *int       `json:"zone_reclaim_mode"`   // value of vm.zone_reclaim_mode; null unknown
-	HugePages   []HugePool `json:"huge_pages"`          // pools of huge pages, by size
-	Managers    []Manager  `json:"managers"`            // programs that run here and place work or own CPUs or memory
-	Queues      []Queues   `json:"queues"`              // interrupts of NICs and NVMe drives
-	Counters    *Counters  `json:"counters,omitempty"`  // hardware counters that can be read
-	NoHook      bool       `json:"no_hook,omitempty"`   // whether guests that homenode bound run here, and libvirt has no hook of homenode's (homenode vm hook)
-	SchedExt    string     `json:"sched_ext,omitempty"` // sched_ext scheduler that is loaded, as the kernel names it, or none; absent where the kernel has no sched_ext
-	CgroupV1    bool       `json:"cgroup_v1,omitempty"` // whether CPU sets are with cgroup version 1 (cgroups(7))
+	Balancing   *int       `json:"numa_balancing"`     // value of kernel.numa_balancing; null unknown
+	THP         string     `json:"thp"`                // setting of /sys/kernel/mm/transparent_hugepage/enabled
+	ZoneReclaim *int       `json:"zone_reclaim_mode"`  // value of vm.zone_reclaim_mode; null unknown
+	HugePages   []HugePool `json:"huge_pages"`         // pools of huge pages, by size
+	Managers    []Manager  `json:"managers"`           // programs that run here and place work or own CPUs or memory
+	Queues      []Queues   `json:"queues"`             // interrupts of NICs and NVMe drives
+	Counters    *Counters  `json:"counters,omitempty"` // hardware counters that can be read
+	// whether guests that homenode bound run here, and libvirt has no hook of homenode's (homenode vm hook)
+	NoHook bool `json:"no_hook,omitempty"`
+	// sched_ext scheduler that is loaded, as the kernel names it, or none; absent where the kernel has no sched_ext
+	SchedExt string `json:"sched_ext,omitempty"`
+	CgroupV1 bool   `json:"cgroup_v1,omitempty"` // whether CPU sets are with cgroup version 1 (cgroups(7))
 	// Cache-aware scheduling of the kernel; absent in documents of older versions.
 	CacheAware *topology.CacheAware `json:"cache_aware,omitempty"`
 }
@@ -36,10 +38,13 @@ type HugePool struct {
 
 // Manager is another program that places things.
 type Manager struct {
-	Name   string          `json:"name"`             // name of the program, such as irqbalance, numad, tuned, kubelet or libvirt
-	Does   string          `json:"does"`             // what it does, in words
-	Owns   string          `json:"owns,omitempty"`   // what homenode leaves to it, in words; absent when homenode works beside it
-	CPUs   topology.CPUSet `json:"cpus,omitzero"`    // CPUs that it keeps for work of its own: homenode gives them to nobody
+	// name of the program, such as irqbalance, numad, tuned, kubelet or libvirt
+	Name string `json:"name"`
+	Does string `json:"does"` // what it does, in words
+	// what homenode leaves to it, in words; absent when homenode works beside it
+	Owns string `json:"owns,omitempty"`
+	// CPUs that it keeps for work of its own: homenode gives them to nobody
+	CPUs   topology.CPUSet `json:"cpus,omitzero"`
 	Guests []string        `json:"guests,omitempty"` // names of running guests that their definitions pin
 }
 

@@ -71,7 +71,8 @@ func (s *Host) flavor(h *topology.Host, f *guest.Flavor) Flavor {
 	case f.Class == guest.Mixed && f.Realtime.Empty():
 		set("hw:cpu_dedicated_mask", "%s", f.Own)
 	case f.Class == guest.Mixed && !f.Realtime.Equal(f.Own):
-		out.Unfit = "Nova has one mask for the vCPUs of a mixed guest that have a CPU of their own and for those under SCHED_FIFO"
+		out.Unfit = "Nova has one mask for the vCPUs of a mixed guest that have a CPU of their own and for those " +
+			"under SCHED_FIFO"
 	}
 	page := f.HugePage
 	if why := s.split(h, f, &page, set); why != "" {
@@ -109,13 +110,15 @@ func (s *Host) flavor(h *topology.Host, f *guest.Flavor) Flavor {
 
 // split says on how many nodes a guest is, and what it has on each; the page size of its cells
 // is in page then. It is why Nova cannot have that here, or "".
-func (s *Host) split(h *topology.Host, f *guest.Flavor, page *topology.KiB, set func(key, format string, value any)) (why string) {
+func (s *Host) split(h *topology.Host, f *guest.Flavor, page *topology.KiB,
+	set func(key, format string, value any)) (why string) {
 	composed := f.Composed()
 	switch {
 	case composed != nil:
 		set("hw:numa_nodes", "%d", len(composed.Cells))
 		if len(composed.Cells) > len(h.Nodes) {
-			return fmt.Sprintf("it has %d cells, and this host %s", len(composed.Cells), words.Count(len(h.Nodes), "node"))
+			return fmt.Sprintf("it has %d cells, and this host %s", len(composed.Cells),
+				words.Count(len(h.Nodes), "node"))
 		}
 		*page = composed.Cells[0].HugePage
 		for i, c := range composed.Cells {
@@ -132,7 +135,8 @@ func (s *Host) split(h *topology.Host, f *guest.Flavor, page *topology.KiB, set 
 			case c.HugePage != *page:
 				return "Nova has one page size for all cells of a guest"
 			case !slices.ContainsFunc(h.Nodes, func(n topology.Node) bool { return s.holds(&n, &on, own, c.Memory) }):
-				return fmt.Sprintf("%s and %s of its cell %d do not fit on a node", words.Count(own, "dedicated CPU"), words.Size(c.Memory), i)
+				return fmt.Sprintf("%s and %s of its cell %d do not fit on a node", words.Count(own, "dedicated CPU"),
+					words.Size(c.Memory), i)
 			}
 		}
 	case f.Class == workload.Dedicated:
@@ -170,7 +174,8 @@ func (s *Host) nodes(h *topology.Host, f *guest.Flavor) (count int, why string) 
 			return count, ""
 		}
 	}
-	return 0, fmt.Sprintf("%s and %s do not fit in equal parts on %s at most", words.Count(f.VCPUs, "dedicated CPU"), words.Size(f.Memory), words.Count(most, "node"))
+	return 0, fmt.Sprintf("%s and %s do not fit in equal parts on %s at most", words.Count(f.VCPUs, "dedicated CPU"),
+		words.Size(f.Memory), words.Count(most, "node"))
 }
 
 // holds reports whether a node that is empty has so many CPUs and so much memory.
@@ -198,7 +203,8 @@ func (s *Host) holds(n *topology.Node, f *guest.Flavor, vcpus int, memory topolo
 // that are there.
 func Script(all []Flavor) string {
 	var b strings.Builder
-	b.WriteString("#!/bin/sh\n# Written by homenode openstack export: run it once, with the credentials of an administrator.\n" +
+	b.WriteString("#!/bin/sh\n# Written by homenode openstack export: run it once, with the credentials of an " +
+		"administrator.\n" +
 		"# --disk 0: their disks are volumes, whose limits are those of a volume type in Cinder.\nset -e\n")
 	for _, f := range all {
 		name := words.Shell(f.Name)
@@ -207,7 +213,9 @@ func Script(all []Flavor) string {
 			fmt.Fprintf(&b, "# %s: not for hosts such as this: %s.\n", words.Printable(f.Name), f.Unfit)
 			continue
 		}
-		fmt.Fprintf(&b, "openstack flavor show %s >/dev/null 2>&1 ||\n\topenstack flavor create --vcpus %d --ram %d --disk 0 %s\n", name, f.VCPUs, f.MemoryMiB, name)
+		fmt.Fprintf(&b,
+			"openstack flavor show %s >/dev/null 2>&1 ||\n\topenstack flavor create --vcpus %d --ram %d --disk 0 %s\n",
+			name, f.VCPUs, f.MemoryMiB, name)
 		b.WriteString("openstack flavor set")
 		for _, p := range f.Properties {
 			fmt.Fprintf(&b, " \\\n\t--property %s", words.Shell(p.Key+"="+p.Value))

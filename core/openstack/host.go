@@ -30,7 +30,8 @@ type Pages struct {
 // guests use. Without a partition all CPUs are for guests that float: Nova gives no CPU to
 // both.
 func Of(h *topology.Host, p *plan.Policy, pages []Pages) Host {
-	out := Host{Shared: h.Online.Minus(p.Reserved), Overcommit: max(1, p.Overcommit), Memory: p.MemoryRatio(), Pages: pages, Traits: traits(h)}
+	out := Host{Shared: h.Online.Minus(p.Reserved), Overcommit: max(1, p.Overcommit), Memory: p.MemoryRatio(),
+		Pages: pages, Traits: traits(h)}
 	if p.Split {
 		out.Dedicated = p.Dedicated.Minus(p.Reserved).Intersect(h.Online)
 		out.Shared = out.Shared.Minus(out.Dedicated)
@@ -102,9 +103,12 @@ func (s *Host) Conf() string {
 		"# /etc/nova/nova-compute.conf.d, or these lines in nova.conf; then start nova-compute anew.\n[DEFAULT]\n")
 	promised := "memory is not promised twice"
 	if s.Memory > 1 {
-		promised = "times that memory is promised\n# (policy.memory_overcommit): when guests use all of theirs, the host swaps, or the kernel ends some"
+		promised = "times that memory is promised\n# (policy.memory_overcommit): when guests use all of theirs, the " +
+			"host swaps, or the kernel ends some"
 	}
-	fmt.Fprintf(&b, "# Shared vCPUs that one CPU may carry (policy.overcommit); %s.\ncpu_allocation_ratio = %g\nram_allocation_ratio = %s\n", promised, s.Overcommit, ratio(s.Memory))
+	fmt.Fprintf(&b,
+		"# Shared vCPUs that one CPU may carry (policy.overcommit); %s.\ncpu_allocation_ratio = "+
+			"%g\nram_allocation_ratio = %s\n", promised, s.Overcommit, ratio(s.Memory))
 	if s.Reserved > 0 {
 		fmt.Fprintf(&b, "reserved_host_memory_mb = %d\n", (s.Reserved+1023)/1024)
 	}

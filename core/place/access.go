@@ -55,7 +55,8 @@ func distances(l *Ledger, home topology.NodeSet) []plan.Distance {
 				continue
 			}
 			_, source := h.Access(i, j)
-			out = append(out, plan.Distance{From: from.ID, To: to.ID, Times: l.access[i*len(h.Nodes)+j], Source: source})
+			out = append(out, plan.Distance{From: from.ID, To: to.ID, Times: l.access[i*len(h.Nodes)+j],
+				Source: source})
 		}
 		break // one node's view; the others' are its like
 	}

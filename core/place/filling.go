@@ -45,7 +45,8 @@ type AsBefore struct {
 
 // AsBefore asks what Renew asks, but for the room: whether a placement of shared work on one node can
 // stay as it is. The spec counts with the CPUs and the memory given here.
-func (l *Ledger) AsBefore(old *plan.Placement, spec *workload.Spec, cpus int, memory topology.KiB) (b AsBefore, may bool) {
+func (l *Ledger) AsBefore(old *plan.Placement, spec *workload.Spec, cpus int,
+	memory topology.KiB) (b AsBefore, may bool) {
 	if spec.Class != workload.Shared || !spec.Nodes.Empty() || spec.Requires() || spec.HugePage != 0 {
 		return b, false
 	}

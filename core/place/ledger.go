@@ -157,7 +157,8 @@ func (l *Ledger) AddForeign(obs *workload.Observation) {
 
 // find is the position of a workload among the held, or where it would be.
 func (l *Ledger) find(id workload.ID) (int, bool) {
-	return slices.BinarySearchFunc(l.held, id, func(h *holding, id workload.ID) int { return cmp.Compare(h.Workload, id) })
+	return slices.BinarySearchFunc(l.held, id,
+		func(h *holding, id workload.ID) int { return cmp.Compare(h.Workload, id) })
 }
 
 // putBack undoes a Remove.

@@ -16,7 +16,8 @@ import (
 func (s *search) nearestChange(d *plan.Decision) {
 	if i := s.leastLack(); i >= 0 {
 		if d.Nearest = s.shortages(i); d.Nearest != nil {
-			d.Reasons = append(d.Reasons, words.Because(words.WithMore, s.w.missing(s.room[i], s.mem[i]), s.l.nodes[i].id))
+			d.Reasons = append(d.Reasons, words.Because(words.WithMore, s.w.missing(s.room[i], s.mem[i]),
+				s.l.nodes[i].id))
 		}
 	} else {
 		s.nearestInAll(d)
@@ -98,7 +99,8 @@ func (s *search) nearestInAll(d *plan.Decision) {
 				needs++
 			}
 			vcpus, mem := most(all, len(all), now)
-			d.Reasons = append(d.Reasons, words.Because(words.MaxNodesShort, limit, needs, w.missing(vcpus, mem), s.l.ids(all), atMost))
+			d.Reasons = append(d.Reasons, words.Because(words.MaxNodesShort, limit, needs, w.missing(vcpus, mem),
+				s.l.ids(all), atMost))
 		}
 		return
 	}
@@ -164,7 +166,8 @@ func (s *search) dropWish(d *plan.Decision) {
 		more := *w
 		more.MaxNodes = len(l.nodes)
 		if s := newSearch(l, &more); s.found() {
-			d.Reasons = append(d.Reasons, words.Because(words.WithMaxNodes, len(s.top[0].shares), s.sharesOfSplit(&s.top[0])))
+			d.Reasons = append(d.Reasons, words.Because(words.WithMaxNodes, len(s.top[0].shares),
+				s.sharesOfSplit(&s.top[0])))
 		}
 	}
 	other := *w

@@ -11,7 +11,8 @@ import (
 // Of looks a workload's placement up in placements, which rise by workload; nil when it
 // has none.
 func Of(placements []plan.Placement, id workload.ID) *plan.Placement {
-	i, ok := slices.BinarySearchFunc(placements, id, func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
+	i, ok := slices.BinarySearchFunc(placements, id,
+		func(p plan.Placement, id workload.ID) int { return cmp.Compare(p.Workload, id) })
 	if !ok {
 		return nil
 	}

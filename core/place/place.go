@@ -109,7 +109,8 @@ func choose(l *Ledger, req *Request) Result {
 	w := newWant(l, req)
 	l.guardBatch()
 	if w.Class == workload.Dedicated && w.SMT == workload.SMTRequire && !l.hasSMT() {
-		return Result{Decision: plan.Decision{Workload: w.ID, Outcome: plan.Refused, Reasons: words.Reasons(words.Because(words.NoSMT))}}
+		return Result{Decision: plan.Decision{Workload: w.ID, Outcome: plan.Refused,
+			Reasons: words.Reasons(words.Because(words.NoSMT))}}
 	}
 	if !w.unmet.None() {
 		return Result{Decision: plan.Decision{Workload: w.ID, Outcome: plan.Refused, Reasons: words.Reasons(w.unmet)}}

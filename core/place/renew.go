@@ -17,8 +17,10 @@ func (l *Ledger) Renew(old *plan.Placement, req *Request) (*plan.Placement, word
 		req = &Request{Spec: specOf(old)}
 	}
 	p, why := l.renew(old, req)
-	if !why.None() || (p.Class != workload.Batch && p.Importance == old.Importance && p.VCPUs == old.VCPUs && p.Bandwidth == old.Bandwidth &&
-		p.HugePage == old.HugePage && p.Asked == old.Asked && sameMemory(p.Memory, old.Memory) && p.Caches.Equal(old.Caches)) {
+	if !why.None() || (p.Class != workload.Batch && p.Importance == old.Importance && p.VCPUs == old.VCPUs &&
+		p.Bandwidth == old.Bandwidth &&
+		p.HugePage == old.HugePage && p.Asked == old.Asked && sameMemory(p.Memory, old.Memory) &&
+		p.Caches.Equal(old.Caches)) {
 		return old, why
 	}
 	return new(p), why

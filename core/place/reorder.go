@@ -165,8 +165,9 @@ func (o *ordering) record(from plan.Placement, was *holding, m *mover, temporary
 	to := o.l.held[k]
 	o.was = append(o.was, was)
 	o.moves = append(o.moves, Move{
-		Workload: m.held.Workload, From: from, To: o.l.placement(to), KiB: movedKiB(from.Memory, to.Placement.Memory), Temporary: temporary,
-		Before: o.l.accessNow(was), After: o.l.accessNow(to),
+		Workload: m.held.Workload, From: from, To: o.l.placement(to), KiB: movedKiB(from.Memory, to.Placement.Memory),
+		Temporary: temporary,
+		Before:    o.l.accessNow(was), After: o.l.accessNow(to),
 	})
 }
 

@@ -166,7 +166,8 @@ func (s *solution) better(than *solution) bool {
 	if than == nil {
 		return true
 	}
-	return cmp.Or(cmp.Compare(len(s.moves), len(than.moves)), cmp.Compare(s.kib, than.kib), cmp.Compare(s.weight, than.weight), cmp.Compare(s.score, than.score-tiny)) < 0
+	return cmp.Or(cmp.Compare(len(s.moves), len(than.moves)), cmp.Compare(s.kib, than.kib),
+		cmp.Compare(s.weight, than.weight), cmp.Compare(s.score, than.score-tiny)) < 0
 }
 
 func newRepack(l *Ledger, req Request, opt RepackOptions) *repack {
@@ -456,7 +457,8 @@ func (r *repack) places(who int) [][]share {
 		x.spare = spare
 		on = append(on, x)
 	}
-	slices.SortStableFunc(on, func(a, b place) int { return cmp.Or(cmp.Compare(a.short, b.short), cmp.Compare(a.spare, b.spare)) })
+	slices.SortStableFunc(on,
+		func(a, b place) int { return cmp.Or(cmp.Compare(a.short, b.short), cmp.Compare(a.spare, b.spare)) })
 	out := make([][]share, len(on))
 	for i, x := range on {
 		out[i] = []share{{x.node, float64(w.vcpus), w.memory}}
@@ -482,8 +484,10 @@ func (r *repack) interchangeable(j int, before []int, node int) bool {
 }
 
 func alike(a, b *want) bool {
-	return a.Class == b.Class && a.vcpus == b.vcpus && a.memory == b.memory && a.HugePage == b.HugePage && a.SMT == b.SMT && a.pull == nil && b.pull == nil &&
-		a.MaxNodes == b.MaxNodes && a.MinNodes == b.MinNodes && a.Even == b.Even && a.Bandwidth == b.Bandwidth && a.Importance == b.Importance && a.Nodes.Equal(b.Nodes)
+	return a.Class == b.Class && a.vcpus == b.vcpus && a.memory == b.memory && a.HugePage == b.HugePage &&
+		a.SMT == b.SMT && a.pull == nil && b.pull == nil &&
+		a.MaxNodes == b.MaxNodes && a.MinNodes == b.MinNodes && a.Even == b.Even && a.Bandwidth == b.Bandwidth &&
+		a.Importance == b.Importance && a.Nodes.Equal(b.Nodes)
 }
 
 // finish puts what is seated in order, places the new workload for good, and
@@ -507,7 +511,8 @@ func (r *repack) finish() {
 	for _, x := range r.seated {
 		if x.who >= 0 {
 			k, _ := l.find(r.movers[x.who].held.Workload)
-			was, is := r.movers[x.who].want.fares(r.start, r.movers[x.who].held), r.movers[x.who].want.fares(l, l.held[k])
+			was, is := r.movers[x.who].want.fares(r.start, r.movers[x.who].held),
+				r.movers[x.who].want.fares(l, l.held[k])
 			s.score += is.sum() - was.sum()
 			s.weight += r.movers[x.who].held.Importance
 		}

@@ -153,7 +153,8 @@ func (r *repack) destinations(w *want) [][]share {
 	} else {
 		r.splits(w, offer)
 	}
-	slices.SortStableFunc(all, func(a, b aim) int { return cmp.Or(cmp.Compare(a.short, b.short), cmp.Compare(a.access, b.access)) })
+	slices.SortStableFunc(all,
+		func(a, b aim) int { return cmp.Or(cmp.Compare(a.short, b.short), cmp.Compare(a.access, b.access)) })
 	var out [][]share
 	for i := range all {
 		if w.tooLarge && len(out) == mostDestinations {

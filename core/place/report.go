@@ -115,7 +115,8 @@ func whyNotNear(w *want) []words.Reason {
 }
 
 func explainBatch(p *plan.Placement) plan.Decision {
-	d := plan.Decision{Workload: p.Workload, Outcome: plan.Placed, Home: p.Home, Reasons: words.Reasons(words.Because(words.BatchCPUs, p.CPUs))}
+	d := plan.Decision{Workload: p.Workload, Outcome: plan.Placed, Home: p.Home,
+		Reasons: words.Reasons(words.Because(words.BatchCPUs, p.CPUs))}
 	if len(p.Memory) > 0 {
 		var on []words.Reason
 		for _, m := range p.Memory {
@@ -173,7 +174,8 @@ func (s *search) whySplit() []words.Reason {
 		return words.Reasons(first, words.Because(words.SplitAs, s.sharesOfSplit(best), best.access))
 	}
 	next := &s.top[1]
-	return words.Reasons(first, words.Because(words.SplitAsAndNext, s.sharesOfSplit(best), best.access, next.nodes(s.l), next.access))
+	return words.Reasons(first, words.Because(words.SplitAsAndNext, s.sharesOfSplit(best), best.access, next.nodes(s.l),
+		next.access))
 }
 
 // mostOpen is the CPUs for shared work of the node that has most of those that it may use.
@@ -264,7 +266,8 @@ func (s *search) edge() words.Reason {
 	case near:
 		return words.Because(words.BestNear, s.w.nearNames(), other)
 	case move:
-		return words.Because(words.BestMove, s.w.residence[best.shares[0].node], other, s.w.residence[next.shares[0].node])
+		return words.Because(words.BestMove, s.w.residence[best.shares[0].node], other,
+			s.w.residence[next.shares[0].node])
 	case devices:
 		return words.Because(words.BestDevices, other)
 	case balance:
@@ -409,7 +412,8 @@ func (w *want) lacks(nodes topology.NodeSet, room int, mem topology.KiB) []plan.
 	if mem < w.memory {
 		sh := plan.Shortage{Nodes: nodes, Resource: plan.Memory, Want: int64(w.memory), Have: int64(mem)}
 		if w.HugePage > 0 {
-			sh = plan.Shortage{Nodes: nodes, Resource: plan.HugePage, Want: int64(w.memory / w.HugePage), Have: int64(mem / w.HugePage)}
+			sh = plan.Shortage{Nodes: nodes, Resource: plan.HugePage, Want: int64(w.memory / w.HugePage),
+				Have: int64(mem / w.HugePage)}
 		}
 		out = append(out, sh)
 	}
@@ -445,7 +449,8 @@ func (s *search) refuseStarving(p *plan.Placement, id workload.ID) plan.Decision
 			lack.Have += int64(s.l.nodes[i].Free)
 		}
 	}
-	return plan.Decision{Workload: s.w.ID, Outcome: plan.Refused, Shortages: []plan.Shortage{lack}, Nearest: []plan.Shortage{lack},
+	return plan.Decision{Workload: s.w.ID, Outcome: plan.Refused, Shortages: []plan.Shortage{lack},
+		Nearest: []plan.Shortage{lack},
 		Reasons: words.Reasons(words.Because(words.StarvesBatch, id), words.Because(words.OneCPUMore, lack.Nodes))}
 }
 

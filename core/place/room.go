@@ -20,7 +20,8 @@ func (l *Ledger) Rooms() []Room {
 	rooms := make([]Room, len(l.nodes))
 	for i := range l.nodes {
 		n := &l.nodes[i]
-		rooms[i] = Room{Node: n.id, CPUs: n.Open(), Cores: n.CoresIn(float64(n.Open())), Free: n.memoryFree, Bandwidth: n.bandwidthCap}
+		rooms[i] = Room{Node: n.id, CPUs: n.Open(), Cores: n.CoresIn(float64(n.Open())), Free: n.memoryFree,
+			Bandwidth: n.bandwidthCap}
 	}
 	return rooms
 }
@@ -101,7 +102,8 @@ func (l *Ledger) PlaceMemory(s workload.Spec) (p plan.Placement, free topology.K
 		return p, free, false
 	}
 	return plan.Placement{Workload: s.ID, Class: workload.Shared, Importance: s.Importance, Home: s.Nodes,
-		Memory: []workload.NodeMemory{{Node: s.Nodes.Min(), KiB: w.memory}}, Asked: s.Memory, HugePage: w.HugePage}, free, true
+			Memory: []workload.NodeMemory{{Node: s.Nodes.Min(), KiB: w.memory}}, Asked: s.Memory, HugePage: w.HugePage},
+		free, true
 }
 
 // Crowding is what shared work that wants to keep vcpus CPUs busy loses where it

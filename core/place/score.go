@@ -111,7 +111,8 @@ func (w *want) weigh(l *Ledger, c *candidate) {
 		}
 		if w.Bandwidth > 0 {
 			part := s.vcpus / v
-			t[bandwidth] += bandwidthWeight * s.vcpus * (float64(n.bandwidth) + part*float64(w.Bandwidth)) / float64(n.bandwidthCap)
+			t[bandwidth] += bandwidthWeight * s.vcpus * (float64(n.bandwidth) +
+				part*float64(w.Bandwidth)) / float64(n.bandwidthCap)
 		}
 		if n.devices > 0 && w.pull == nil {
 			t[devices] += deviceWeight * s.vcpus

@@ -65,7 +65,9 @@ func newSearch(l *Ledger, w *want) *search {
 		bools := make([]bool, 2*n)
 		*s = search{
 			room: ints[:n:n], set: ints[n:n], mem: sizes[:n:n], memory: sizes[n:],
-			top: make([]candidate, 0, beamWidth), cap: floats[:n:n], vcpus: floats[n : 2*n : 2*n], part: floats[2*n : 3*n : 3*n], crowd: floats[3*n : 4*n : 4*n], costs: floats[4*n:], inSet: bools[:n:n], out: bools[n:],
+			top: make([]candidate, 0, beamWidth), cap: floats[:n:n], vcpus: floats[n : 2*n : 2*n],
+			part: floats[2*n : 3*n : 3*n], crowd: floats[3*n : 4*n : 4*n], costs: floats[4*n:], inSet: bools[:n:n],
+			out: bools[n:],
 		}
 	}
 	s.l, s.w = l, w

@@ -23,9 +23,10 @@ type want struct {
 	unmet     words.Reason     // why no home can have them
 	asked     topology.NodeSet // nodes it may use, before required ones narrowed them
 	dramFirst bool             // memory without CPUs that it does not name is left out
-	waited    float64          // share of its time in which it waits for a CPU where it runs; 0 when that is no reason to split it
-	waitsOn   topology.NodeID  // where that is
-	had       topology.CPUSet  // CPUs that dedicated work has of its own, and keeps as far as its home has them
+	// share of its time in which it waits for a CPU where it runs; 0 when that is no reason to split it
+	waited  float64
+	waitsOn topology.NodeID // where that is
+	had     topology.CPUSet // CPUs that dedicated work has of its own, and keeps as far as its home has them
 }
 
 // newWant reads a request.

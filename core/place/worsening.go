@@ -47,7 +47,8 @@ func (w *want) fares(l *Ledger, h *holding) terms {
 // specOf is what is known of a workload's wishes from its placement alone.
 func specOf(p *plan.Placement) workload.Spec {
 	return workload.Spec{
-		ID: p.Workload, Class: p.Class, Importance: p.Importance, CPUs: p.VCPUs, Memory: p.Asked, HugePage: p.HugePage, Bandwidth: p.Bandwidth, Nodes: p.Within,
+		ID: p.Workload, Class: p.Class, Importance: p.Importance, CPUs: p.VCPUs, Memory: p.Asked, HugePage: p.HugePage,
+		Bandwidth: p.Bandwidth, Nodes: p.Within,
 	}
 }
 

@@ -154,16 +154,20 @@ func (c *checker) ownCPUs(p *Placement) {
 		c.say(OfflineCPU, of(p), "%s is given CPUs %v, which are offline", p.Workload, all.Intersect(h.Offline))
 	}
 	if p.CPUs.Intersects(c.st.Policy.Reserved) {
-		c.say(ReservedCPU, of(p), "%s is given CPUs %v, which are reserved for the host", p.Workload, p.CPUs.Intersect(c.st.Policy.Reserved))
+		c.say(ReservedCPU, of(p), "%s is given CPUs %v, which are reserved for the host", p.Workload,
+			p.CPUs.Intersect(c.st.Policy.Reserved))
 	}
 	if c.st.Policy.Split {
-		if bad := all.Intersect(h.Online).Intersect(c.st.Policy.Barred(h, p.Class)).Minus(c.st.Policy.Reserved); !bad.Empty() {
-			c.say(WrongSide, of(p), "%s is %s and is given CPUs %v beyond the partition (dedicated: %v)", p.Workload, p.Class, bad, c.st.Policy.Dedicated)
+		if bad := all.Intersect(h.Online).Intersect(c.st.Policy.Barred(h,
+			p.Class)).Minus(c.st.Policy.Reserved); !bad.Empty() {
+			c.say(WrongSide, of(p), "%s is %s and is given CPUs %v beyond the partition (dedicated: %v)", p.Workload,
+				p.Class, bad, c.st.Policy.Dedicated)
 		}
 	}
 	if !p.CPUs.SubsetOf(h.Allowed) {
 		if bad := p.CPUs.Intersect(h.Online).Minus(h.Allowed); !bad.Empty() {
-			c.say(ForbiddenCPU, of(p), "%s is given CPUs %v, which homenode may not use (allowed: %v)", p.Workload, bad, h.Allowed)
+			c.say(ForbiddenCPU, of(p), "%s is given CPUs %v, which homenode may not use (allowed: %v)", p.Workload, bad,
+				h.Allowed)
 		}
 	}
 	var off topology.CPUSet
@@ -198,10 +202,12 @@ func (c *checker) home(p *Placement) {
 func (c *checker) pins(p *Placement) {
 	if p.Class != workload.Dedicated {
 		if len(p.Pins) > 0 {
-			c.say(PinMismatch, of(p), "%s is %s and has %d pins: only dedicated work is pinned", p.Workload, p.Class, len(p.Pins))
+			c.say(PinMismatch, of(p), "%s is %s and has %d pins: only dedicated work is pinned", p.Workload, p.Class,
+				len(p.Pins))
 		}
 		if !p.Idle.Empty() {
-			c.say(PinMismatch, of(p), "%s is %s and holds CPUs %v idle: only dedicated work may", p.Workload, p.Class, p.Idle)
+			c.say(PinMismatch, of(p), "%s is %s and holds CPUs %v idle: only dedicated work may", p.Workload, p.Class,
+				p.Idle)
 		}
 		return
 	}
@@ -225,11 +231,14 @@ func (c *checker) booking(p *Placement) {
 		case m.KiB < 0:
 			c.say(BookingMismatch, of(p), "%s books %d KiB on node %d", p.Workload, m.KiB, m.Node)
 		case i > 0 && p.Memory[i-1].Node >= m.Node:
-			c.say(BookingMismatch, of(p), "%s books node %d after node %d: bookings rise by node", p.Workload, m.Node, p.Memory[i-1].Node)
+			c.say(BookingMismatch, of(p), "%s books node %d after node %d: bookings rise by node", p.Workload, m.Node,
+				p.Memory[i-1].Node)
 		case m.KiB > 0 && !p.Home.Has(m.Node):
-			c.say(BookingOutsideHome, of(p), "%s books %d KiB on node %d outside its home %v", p.Workload, m.KiB, m.Node, p.Home)
+			c.say(BookingOutsideHome, of(p), "%s books %d KiB on node %d outside its home %v", p.Workload, m.KiB,
+				m.Node, p.Home)
 		case p.HugePage > 0 && m.KiB%p.HugePage != 0:
-			c.say(BookingMismatch, of(p), "%s books %d KiB on node %d, which is no whole number of %d KiB pages", p.Workload, m.KiB, m.Node, p.HugePage)
+			c.say(BookingMismatch, of(p), "%s books %d KiB on node %d, which is no whole number of %d KiB pages",
+				p.Workload, m.KiB, m.Node, p.HugePage)
 		}
 	}
 	got := workload.Total(p.Memory)
@@ -285,7 +294,8 @@ func (c *checker) usedTwice(ps []Placement) {
 	slices.SortFunc(pairs, func(x, y pair) int { return cmp.Or(cmp.Compare(x.a, y.a), cmp.Compare(x.b, y.b)) })
 	for _, k := range pairs {
 		a, b := &ps[k.a], &ps[k.b]
-		c.say(CPUUsedTwice, []workload.ID{a.Workload, b.Workload}, "CPUs %v belong to %s, which is dedicated, and are also given to %s (%s)",
+		c.say(CPUUsedTwice, []workload.ID{a.Workload, b.Workload},
+			"CPUs %v belong to %s, which is dedicated, and are also given to %s (%s)",
 			clash[k], a.Workload, b.Workload, b.Class)
 	}
 }
@@ -376,7 +386,8 @@ func (c *checker) fits(ps []Placement, size topology.KiB, caps []topology.KiB) b
 	return true
 }
 
-func (c *checker) sayFull(size topology.KiB, caps []topology.KiB, bookings []Booking, owners []workload.ID, full []int) {
+func (c *checker) sayFull(size topology.KiB, caps []topology.KiB, bookings []Booking, owners []workload.ID,
+	full []int) {
 	var nodes topology.NodeSet
 	var have, booked topology.KiB
 	for _, i := range full {
@@ -400,7 +411,8 @@ func (c *checker) sayFull(size topology.KiB, caps []topology.KiB, bookings []Boo
 	case nodes.Empty():
 		c.say(MemoryOver, inside, "%d KiB are booked on homes without memory", booked)
 	case size > 0:
-		c.say(HugePagesOver, inside, "%d pages of %d KiB are booked on %s, which has %d", booked/size, size, where, have/size)
+		c.say(HugePagesOver, inside, "%d pages of %d KiB are booked on %s, which has %d", booked/size, size, where,
+			have/size)
 	default:
 		c.say(MemoryOver, inside, "%d KiB are booked on %s, which has %d KiB to give", booked, where, have)
 	}
@@ -436,7 +448,8 @@ func (c *checker) steps(p Plan) {
 				lists[s.To] = to
 			}
 			if to.err != nil || !to.cpus.Equal(pl.CPUs) {
-				c.say(StepMismatch, id, "a %s step leads %s to CPUs %q, its placement has %v", s.Kind, s.Workload, s.To, pl.CPUs)
+				c.say(StepMismatch, id, "a %s step leads %s to CPUs %q, its placement has %v", s.Kind, s.Workload, s.To,
+					pl.CPUs)
 			}
 		case SetMems, MovePages:
 			to, err := topology.ParseNodeSet(s.To)
@@ -450,7 +463,8 @@ func (c *checker) steps(p Plan) {
 				}
 			}
 			if err != nil || to.Empty() || !beyond.Empty() {
-				c.say(StepMismatch, id, "a %s step leads %s to nodes %q, its home is %v", s.Kind, s.Workload, s.To, pl.Home)
+				c.say(StepMismatch, id, "a %s step leads %s to nodes %q, its home is %v", s.Kind, s.Workload, s.To,
+					pl.Home)
 			}
 		default:
 			c.say(StepMismatch, id, "%s has a step of unknown kind %q", s.Workload, s.Kind)

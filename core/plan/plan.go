@@ -114,22 +114,26 @@ type StepKind string
 
 // Kinds of step.
 const (
-	SetCPUs       StepKind = "set-cpus"        // CPU set of a cgroup or of all threads of a guest, or affinity of all threads of a process tree
-	DivideThreads StepKind = "divide-threads"  // threads of a process among the nodes of its home: the CPU sets "0-3;8-11", or one set for all
-	SetMems       StepKind = "set-mems"        // memory nodes of a cgroup or guest
-	MovePages     StepKind = "move-pages"      // move what lies off home to the home, paced
-	SetNext       StepKind = "set-next"        // where a guest is at its next start: "CPUS/NODES" in its definition, and what it is near to; "" is nowhere
-	SetLimits     StepKind = "set-limits"      // what the NICs and disks of a guest may do a second
-	SetIRQ        StepKind = "set-irq"         // CPUs that an interrupt may be delivered to
-	SetRPS        StepKind = "set-rps"         // CPUs that a receive queue is worked off by
-	SetXPS        StepKind = "set-xps"         // CPUs that send by a transmit queue
-	SetUnit       StepKind = "set-unit"        // AllowedCPUs of a systemd unit
-	SetFile       StepKind = "set-file"        // one value of the kernel's, see HostFile
-	SetQueues     StepKind = "set-queues"      // number of queue pairs of a network device
-	SetPolicy     StepKind = "set-policy"      // scheduling policy of all threads in a cgroup and below
-	SetScheduler  StepKind = "set-scheduler"   // the kernel's scheduler for batch work, by version
-	StopUnit      StepKind = "stop-unit"       // asks systemd to stop a unit; not journalled, for it is not restored
-	SetCache      StepKind = "set-cache"       // what the group of resctrl for batch work may have of caches and bandwidth
+	// CPU set of a cgroup or of all threads of a guest, or affinity of all threads of a process tree
+	SetCPUs StepKind = "set-cpus"
+	// threads of a process among the nodes of its home: the CPU sets "0-3;8-11", or one set for all
+	DivideThreads StepKind = "divide-threads"
+	SetMems       StepKind = "set-mems"   // memory nodes of a cgroup or guest
+	MovePages     StepKind = "move-pages" // move what lies off home to the home, paced
+	// where a guest is at its next start: "CPUS/NODES" in its definition, and what it is near to; "" is nowhere
+	SetNext      StepKind = "set-next"
+	SetLimits    StepKind = "set-limits"    // what the NICs and disks of a guest may do a second
+	SetIRQ       StepKind = "set-irq"       // CPUs that an interrupt may be delivered to
+	SetRPS       StepKind = "set-rps"       // CPUs that a receive queue is worked off by
+	SetXPS       StepKind = "set-xps"       // CPUs that send by a transmit queue
+	SetUnit      StepKind = "set-unit"      // AllowedCPUs of a systemd unit
+	SetFile      StepKind = "set-file"      // one value of the kernel's, see HostFile
+	SetQueues    StepKind = "set-queues"    // number of queue pairs of a network device
+	SetPolicy    StepKind = "set-policy"    // scheduling policy of all threads in a cgroup and below
+	SetScheduler StepKind = "set-scheduler" // the kernel's scheduler for batch work, by version
+	StopUnit     StepKind = "stop-unit"     // asks systemd to stop a unit; not journalled, for it is not restored
+	// what the group of resctrl for batch work may have of caches and bandwidth
+	SetCache      StepKind = "set-cache"
 	SetCacheTasks StepKind = "set-cache-tasks" // puts all threads in a cgroup and below into that group
 	ReclaimMemory StepKind = "reclaim-memory"  // bytes of a cgroup that the kernel reclaims; not journalled
 	SetCgroup     StepKind = "set-cgroup"      // one value of a cgroup: File of its Target, one of CgroupFiles
@@ -137,15 +141,18 @@ const (
 
 // Target is the thing a step changes.
 type Target struct {
-	Kind      workload.Kind      `json:"kind"`                // kind of target
-	Cgroup    string             `json:"cgroup,omitempty"`    // its cgroup, below the cgroup root
-	Object    string             `json:"object,omitempty"`    // inode of that cgroup: one made anew under the same path is not meant
+	Kind   workload.Kind `json:"kind"`             // kind of target
+	Cgroup string        `json:"cgroup,omitempty"` // its cgroup, below the cgroup root
+	// inode of that cgroup: one made anew under the same path is not meant
+	Object    string             `json:"object,omitempty"`
 	File      string             `json:"file,omitempty"`      // file of that cgroup; of set-cgroup
 	Device    string             `json:"device,omitempty"`    // interrupt or queue, as the path of its setting
 	Host      string             `json:"host,omitempty"`      // setting of the host itself, as its path
 	Processes []workload.Process `json:"processes,omitempty"` // processes whose threads or pages are meant
-	Stays     topology.NodeSet   `json:"stays,omitzero"`      // of move-pages: nodes whose memory stays where it is, because the kernel or a GPU's driver put it there
-	AskedFor  topology.NodeSet   `json:"asked_for,omitzero"`  // of move-pages: only memory for which the process asked for this node is meant; empty for all
+	// of move-pages: nodes whose memory stays where it is, because the kernel or a GPU's driver put it there
+	Stays topology.NodeSet `json:"stays,omitzero"`
+	// of move-pages: only memory for which the process asked for this node is meant; empty for all
+	AskedFor topology.NodeSet `json:"asked_for,omitzero"`
 }
 
 // Part is what of a target is changed: its device, setting of the host or file; "" where the
@@ -197,20 +204,24 @@ func (t Target) Name() string {
 
 // Step is one reversible effect.
 type Step struct {
-	Kind     StepKind              `json:"kind"`               // kind of change
-	Workload workload.ID           `json:"workload"`           // ID of the workload that it is for
-	Target   Target                `json:"target"`             // what is changed
-	From     string                `json:"from,omitempty"`     // value when the plan was made, in list format
-	To       string                `json:"to"`                 // value wanted, in list format; of move-pages the home nodes
-	Threads  []ThreadSet           `json:"threads,omitempty"`  // what each thread is given; of divide-threads
-	Shares   []workload.NodeMemory `json:"shares,omitempty"`   // memory that each home node should hold in the end; of move-pages, and of set-mems of a guest
-	Bytes    int64                 `json:"bytes,omitempty"`    // bytes off home when the plan was made; of move-pages, and of set-mems of a guest
-	AtOnce   bool                  `json:"at_once,omitempty"`  // of set-mems: so little memory moves that it is neither paced nor waited for
-	Up       bool                  `json:"up,omitempty"`       // of move-pages: out of slower memory
-	Optional bool                  `json:"optional,omitempty"` // the next steps are carried out even if this one fails
-	Reason   words.Reason          `json:"reason"`             // why, in words and numbers
-	Gain     Gain                  `json:"gain"`               // what it is expected to bring
-	Cost     Cost                  `json:"cost"`               // what it is expected to take
+	Kind     StepKind    `json:"kind"`           // kind of change
+	Workload workload.ID `json:"workload"`       // ID of the workload that it is for
+	Target   Target      `json:"target"`         // what is changed
+	From     string      `json:"from,omitempty"` // value when the plan was made, in list format
+	// value wanted, in list format; of move-pages the home nodes
+	To      string      `json:"to"`
+	Threads []ThreadSet `json:"threads,omitempty"` // what each thread is given; of divide-threads
+	// memory that each home node should hold in the end; of move-pages, and of set-mems of a guest
+	Shares []workload.NodeMemory `json:"shares,omitempty"`
+	// bytes off home when the plan was made; of move-pages, and of set-mems of a guest
+	Bytes int64 `json:"bytes,omitempty"`
+	// of set-mems: so little memory moves that it is neither paced nor waited for
+	AtOnce   bool         `json:"at_once,omitempty"`
+	Up       bool         `json:"up,omitempty"`       // of move-pages: out of slower memory
+	Optional bool         `json:"optional,omitempty"` // the next steps are carried out even if this one fails
+	Reason   words.Reason `json:"reason"`             // why, in words and numbers
+	Gain     Gain         `json:"gain"`               // what it is expected to bring
+	Cost     Cost         `json:"cost"`               // what it is expected to take
 }
 
 // ThreadSet is the CPUs that a thread is given.

@@ -31,8 +31,10 @@ type Decision struct {
 	Reasons    []words.Reason   `json:"reasons"`              // reasons, the weightiest first
 	Candidates []Candidate      `json:"candidates,omitempty"` // node sets that were weighed, best first
 	Shortages  []Shortage       `json:"shortages,omitempty"`  // what each node lacks; of a refusal only
-	Nearest    []Shortage       `json:"nearest,omitempty"`    // the least that would have to become free; of a refusal only
-	Distances  []Distance       `json:"distances,omitempty"`  // cost of accesses from the first node of the home that has CPUs
+	// the least that would have to become free; of a refusal only
+	Nearest []Shortage `json:"nearest,omitempty"`
+	// cost of accesses from the first node of the home that has CPUs
+	Distances []Distance `json:"distances,omitempty"`
 }
 
 // Distance is what an access to another node's memory was taken to cost.

@@ -18,52 +18,69 @@ type SettingKind string
 
 // Kinds of setting.
 const (
-	CgroupCPUs        SettingKind = "cpuset.cpus"            // Path is a cgroup
-	CgroupMems        SettingKind = "cpuset.mems"            // Path is a cgroup
-	CgroupControllers SettingKind = "cgroup.subtree_control" // Path is a cgroup; enabled before a child can have a CPU set
-	CgroupIdle        SettingKind = "cpu.idle"               // Path is a cgroup; this and the next are as cgroup-v2.rst has them
-	CgroupWeight      SettingKind = "cpu.weight"             // "idle" where cpu.idle is 1
-	CgroupMax         SettingKind = "cpu.max"
-	CgroupBurst       SettingKind = "cpu.max.burst" // WholeQuota where it is what cpu.max gives in a period
-	MemoryLow         SettingKind = "memory.low"
-	MemoryMin         SettingKind = "memory.min"
-	MemoryHigh        SettingKind = "memory.high"
-	SwapMax           SettingKind = "memory.swap.max"
-	IOWeight          SettingKind = "io.weight" // that of devices without one of their own
-	IOMax             SettingKind = "io.max"    // its lines with "; " between
-	CgroupFreeze      SettingKind = "cgroup.freeze"
-	CgroupPartition   SettingKind = "cpuset.cpus.partition" // "member", "root" or "isolated"
-	CgroupExclusive   SettingKind = "cpuset.cpus.exclusive" // what partitions in it and below may take
-	TaskPolicy        SettingKind = "sched.policy"          // Path is a cgroup: the scheduling policy of the threads in it and below; or "TID@START": of one that had another than most
-	Scheduler         SettingKind = "scheduler"             // Path is "cpu": the scheduler for batch work that is in the kernel, by version; "" is none
-	CacheGroup        SettingKind = "resctrl.schemata"      // Path is the name of a group of resctrl: what it may have of caches and bandwidth; "" where it is not there
-	CacheTasks        SettingKind = "resctrl.tasks"         // Path is a cgroup: the group of resctrl of the threads in it and below; "" is the default group
-	MemoryController  SettingKind = "cgroup.subtree_control memory"
-	IOController      SettingKind = "cgroup.subtree_control io"
-	CPUController     SettingKind = "cgroup.subtree_control cpu" // as CgroupControllers, of the cpu controller
-	ProcessGroup      SettingKind = "cgroup"                     // Path is "PID@START": the cgroup that `homenode run` put it into
-	Affinity          SettingKind = "affinity"                   // Path is "PID@START"; all threads of one process
-	ThreadCPUs        SettingKind = "affinity.threads"           // Path is "PID@START": the CPU sets that threads of one process are divided among, "0-3;8-11"; what each had before, as one set
-	IRQAffinity       SettingKind = "irq"                        // Path is "PCI/N": interrupt N of a PCI function
-	RPSCPUs           SettingKind = "rps_cpus"                   // Path is "PCI/DEV/rx-N": a receive queue
-	XPSCPUs           SettingKind = "xps_cpus"                   // Path is "PCI/DEV/tx-N": a transmit queue
-	UnitCPUs          SettingKind = "AllowedCPUs"                // Path is a slice or scope of systemd
-	UnitMems          SettingKind = "AllowedMemoryNodes"         // Path is a scope of systemd
-	HostFile          SettingKind = "file"                       // Path is below "/", one of those host/prepare knows
-	HostIRQ           SettingKind = "host-irq"                   // Path is "N/NAME": an interrupt by number and handler
-	QueueCount        SettingKind = "queues"                     // Path is "PCI/DEV": the queue pairs of a network device, a number
-	GuestCPUs         SettingKind = "guest.cpus"                 // Path is "NAME@ID" of a running guest: the CPUs of each of its threads
-	GuestMems         SettingKind = "guest.mems"                 // Path is "NAME@ID" of a running guest: the nodes its memory may lie on
-	GuestDefinition   SettingKind = "guest.definition"           // Path is the NAME of a guest: where its next start is; "" is nowhere
-	GuestMark         SettingKind = "guest.mark"                 // Path is the NAME of a guest: what its definition says it is to homenode; "" is nothing
-	GuestLimits       SettingKind = "guest.limits"               // Path is "NAME@ID/DEVICE" of a running guest: what the NIC or disk may do a second
-	GuestLimitsNext   SettingKind = "guest.limits.next"          // Path is "NAME/DEVICE": the same in its definition
+	CgroupCPUs SettingKind = "cpuset.cpus" // Path is a cgroup
+	CgroupMems SettingKind = "cpuset.mems" // Path is a cgroup
+	// Path is a cgroup; enabled before a child can have a CPU set
+	CgroupControllers SettingKind = "cgroup.subtree_control"
+	// Path is a cgroup; this and the next are as cgroup-v2.rst has them
+	CgroupIdle      SettingKind = "cpu.idle"
+	CgroupWeight    SettingKind = "cpu.weight" // "idle" where cpu.idle is 1
+	CgroupMax       SettingKind = "cpu.max"
+	CgroupBurst     SettingKind = "cpu.max.burst" // WholeQuota where it is what cpu.max gives in a period
+	MemoryLow       SettingKind = "memory.low"
+	MemoryMin       SettingKind = "memory.min"
+	MemoryHigh      SettingKind = "memory.high"
+	SwapMax         SettingKind = "memory.swap.max"
+	IOWeight        SettingKind = "io.weight" // that of devices without one of their own
+	IOMax           SettingKind = "io.max"    // its lines with "; " between
+	CgroupFreeze    SettingKind = "cgroup.freeze"
+	CgroupPartition SettingKind = "cpuset.cpus.partition" // "member", "root" or "isolated"
+	CgroupExclusive SettingKind = "cpuset.cpus.exclusive" // what partitions in it and below may take
+	// Path is a cgroup: the scheduling policy of the threads in it and below; or "TID@START": of one that had another
+	// than most
+	TaskPolicy SettingKind = "sched.policy"
+	// Path is "cpu": the scheduler for batch work that is in the kernel, by version; "" is none
+	Scheduler SettingKind = "scheduler"
+	// Path is the name of a group of resctrl: what it may have of caches and bandwidth; "" where it is not there
+	CacheGroup SettingKind = "resctrl.schemata"
+	// Path is a cgroup: the group of resctrl of the threads in it and below; "" is the default group
+	CacheTasks       SettingKind = "resctrl.tasks"
+	MemoryController SettingKind = "cgroup.subtree_control memory"
+	IOController     SettingKind = "cgroup.subtree_control io"
+	CPUController    SettingKind = "cgroup.subtree_control cpu" // as CgroupControllers, of the cpu controller
+	// Path is "PID@START": the cgroup that `homenode run` put it into
+	ProcessGroup SettingKind = "cgroup"
+	Affinity     SettingKind = "affinity" // Path is "PID@START"; all threads of one process
+	// Path is "PID@START": the CPU sets that threads of one process are divided among, "0-3;8-11"; what each had
+	// before, as one set
+	ThreadCPUs  SettingKind = "affinity.threads"
+	IRQAffinity SettingKind = "irq"                // Path is "PCI/N": interrupt N of a PCI function
+	RPSCPUs     SettingKind = "rps_cpus"           // Path is "PCI/DEV/rx-N": a receive queue
+	XPSCPUs     SettingKind = "xps_cpus"           // Path is "PCI/DEV/tx-N": a transmit queue
+	UnitCPUs    SettingKind = "AllowedCPUs"        // Path is a slice or scope of systemd
+	UnitMems    SettingKind = "AllowedMemoryNodes" // Path is a scope of systemd
+	HostFile    SettingKind = "file"               // Path is below "/", one of those host/prepare knows
+	HostIRQ     SettingKind = "host-irq"           // Path is "N/NAME": an interrupt by number and handler
+	// Path is "PCI/DEV": the queue pairs of a network device, a number
+	QueueCount SettingKind = "queues"
+	// Path is "NAME@ID" of a running guest: the CPUs of each of its threads
+	GuestCPUs SettingKind = "guest.cpus"
+	// Path is "NAME@ID" of a running guest: the nodes its memory may lie on
+	GuestMems SettingKind = "guest.mems"
+	// Path is the NAME of a guest: where its next start is; "" is nowhere
+	GuestDefinition SettingKind = "guest.definition"
+	// Path is the NAME of a guest: what its definition says it is to homenode; "" is nothing
+	GuestMark SettingKind = "guest.mark"
+	// Path is "NAME@ID/DEVICE" of a running guest: what the NIC or disk may do a second
+	GuestLimits     SettingKind = "guest.limits"
+	GuestLimitsNext SettingKind = "guest.limits.next" // Path is "NAME/DEVICE": the same in its definition
 )
 
 // CgroupFiles is the files of a cgroup that SetCgroup changes, with the value that each has
 // where nobody has set it (cgroup-v2.rst).
-var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", CgroupMax: "max 100000", CgroupFreeze: "0",
-	CgroupBurst: "0", MemoryLow: "0", MemoryMin: "0", MemoryHigh: "max", SwapMax: "max", IOWeight: "100", IOMax: "",
+var CgroupFiles = map[SettingKind]string{CgroupIdle: "0", CgroupWeight: "100", CgroupMax: "max 100000",
+	CgroupFreeze: "0",
+	CgroupBurst:  "0", MemoryLow: "0", MemoryMin: "0", MemoryHigh: "max", SwapMax: "max", IOWeight: "100", IOMax: "",
 	CgroupPartition: "member", CgroupExclusive: ""}
 
 // CgroupFileNeeds is the kernel that has each of CgroupFiles: its version, or its configuration.
@@ -248,19 +265,24 @@ const (
 // Entry is one setting in the journal, the oldest value known: a second change
 // of the same thing keeps old and renews new.
 type Entry struct {
-	Seq      uint64      `json:"seq"`              // number of the entry, rising
-	Time     time.Time   `json:"time"`             // when it was first changed
-	Workload workload.ID `json:"workload"`         // ID of the workload that it is for
-	Kind     SettingKind `json:"kind"`             // kind of setting
-	Path     string      `json:"path"`             // path of the file or object that has it
-	Groups   string      `json:"kin,omitempty"`    // process group and cgroup by which heirs of the value are found; absent when nothing inherits
-	Old      string      `json:"old"`              // value before homenode first changed it
-	New      string      `json:"new"`              // value that homenode wrote last
-	Past     []string    `json:"past,omitempty"`   // values that homenode wrote before new, the newest last: threads and children may still have one
-	Object   string      `json:"object,omitempty"` // what tells the object from a later one under the same path, such as an inode
-	Ticks    uint64      `json:"ticks,omitempty"`  // when the old value was read, in clock ticks since boot; absent where nothing inherits
-	Of       uint64      `json:"of,omitempty"`     // number of the entry that the value was inherited from, as long as homenode has not written it
-	State    EntryState  `json:"state"`            // how far the change has come
+	Seq      uint64      `json:"seq"`      // number of the entry, rising
+	Time     time.Time   `json:"time"`     // when it was first changed
+	Workload workload.ID `json:"workload"` // ID of the workload that it is for
+	Kind     SettingKind `json:"kind"`     // kind of setting
+	Path     string      `json:"path"`     // path of the file or object that has it
+	// process group and cgroup by which heirs of the value are found; absent when nothing inherits
+	Groups string `json:"kin,omitempty"`
+	Old    string `json:"old"` // value before homenode first changed it
+	New    string `json:"new"` // value that homenode wrote last
+	// values that homenode wrote before new, the newest last: threads and children may still have one
+	Past []string `json:"past,omitempty"`
+	// what tells the object from a later one under the same path, such as an inode
+	Object string `json:"object,omitempty"`
+	// when the old value was read, in clock ticks since boot; absent where nothing inherits
+	Ticks uint64 `json:"ticks,omitempty"`
+	// number of the entry that the value was inherited from, as long as homenode has not written it
+	Of    uint64     `json:"of,omitempty"`
+	State EntryState `json:"state"` // how far the change has come
 }
 
 // Ours reports whether a setting that reads as now is still homenode's: it has a value
@@ -366,21 +388,25 @@ const (
 )
 
 // EventKinds lists the kinds.
-var EventKinds = []EventKind{EventDaemon, EventPlan, EventStep, EventMove, EventUndo, EventWorkload, EventOrder, EventHost}
+var EventKinds = []EventKind{EventDaemon, EventPlan, EventStep, EventMove, EventUndo, EventWorkload, EventOrder,
+	EventHost}
 
 // Event is one line of the history.
 type Event struct {
-	Seq      uint64         `json:"seq"`                // number of the event, rising
-	Time     time.Time      `json:"time"`               // when it happened
-	Kind     EventKind      `json:"kind"`               // kind of event
-	Workload workload.ID    `json:"workload,omitempty"` // ID of the workload that it is about; absent when it is about the host or the daemon
-	Owner    workload.Owner `json:"owner,omitempty"`    // party responsible for the workload, or that asked; absent for the host's own
-	Code     words.Code     `json:"code,omitempty"`     // code of the text; does not change between versions
-	Text     string         `json:"text"`               // what happened, for people; may change between versions
-	Error    bool           `json:"error,omitempty"`    // whether it is a failure
-	Move     *Move          `json:"move,omitempty"`     // record of the page move that ended
-	By       *Asker         `json:"by,omitempty"`       // who asked for it; absent when nobody did
-	Frozen   float64        `json:"frozen,omitempty"`   // how long the workload was frozen for it, s; absent when it was not
+	Seq  uint64    `json:"seq"`  // number of the event, rising
+	Time time.Time `json:"time"` // when it happened
+	Kind EventKind `json:"kind"` // kind of event
+	// ID of the workload that it is about; absent when it is about the host or the daemon
+	Workload workload.ID `json:"workload,omitempty"`
+	// party responsible for the workload, or that asked; absent for the host's own
+	Owner workload.Owner `json:"owner,omitempty"`
+	Code  words.Code     `json:"code,omitempty"`  // code of the text; does not change between versions
+	Text  string         `json:"text"`            // what happened, for people; may change between versions
+	Error bool           `json:"error,omitempty"` // whether it is a failure
+	Move  *Move          `json:"move,omitempty"`  // record of the page move that ended
+	By    *Asker         `json:"by,omitempty"`    // who asked for it; absent when nobody did
+	// how long the workload was frozen for it, s; absent when it was not
+	Frozen float64 `json:"frozen,omitempty"`
 }
 
 // EventQuery is which events are asked for.
@@ -410,9 +436,10 @@ func (q *EventQuery) Of(all []Event) []Event {
 
 // Asker is who asked for something, as the kernel tells it.
 type Asker struct {
-	UID   int    `json:"uid"`             // UID of the process that asked
-	User  string `json:"user,omitempty"`  // name of that user; absent when the host has none
-	Login string `json:"login,omitempty"` // user who logged in, when that is another one (loginuid): who used sudo or su
+	UID  int    `json:"uid"`            // UID of the process that asked
+	User string `json:"user,omitempty"` // name of that user; absent when the host has none
+	// user who logged in, when that is another one (loginuid): who used sudo or su
+	Login string `json:"login,omitempty"`
 	// party responsible for that process, such as user:1000, as far as the daemon found out; absent for the system
 	Owner workload.Owner `json:"owner,omitempty"`
 }
@@ -442,18 +469,22 @@ func (a *Asker) String() string {
 
 // Move is the state of one paced page move, kept across restarts.
 type Move struct {
-	Workload       workload.ID `json:"workload"`                  // ID of the workload whose pages move
-	Home           string      `json:"home"`                      // home nodes, in list format
-	Planned        int64       `json:"planned"`                   // bytes off home when it began
-	Moved          int64       `json:"moved"`                     // bytes moved
-	Refused        int64       `json:"refused"`                   // bytes that the kernel would not move
-	Why            string      `json:"why,omitempty"`             // why bytes were not moved, in words
-	RefusedBy      []Refusal   `json:"refused_by,omitempty"`      // bytes that were not moved, by cause, the most first
-	Started        time.Time   `json:"started"`                   // when it began
-	Seconds        float64     `json:"seconds"`                   // time from its begin to its newest progress, or its end, s; it may have rested meanwhile
-	State          string      `json:"state"`                     // state: running, done, paused, cancelled, failed or interrupted
-	LocalityBefore *float64    `json:"locality_before,omitempty"` // share of local accesses before the move, 0 to 1; absent when unknown
-	LocalityAfter  *float64    `json:"locality_after,omitempty"`  // share of local accesses after the move, 0 to 1; absent when unknown
+	Workload  workload.ID `json:"workload"`             // ID of the workload whose pages move
+	Home      string      `json:"home"`                 // home nodes, in list format
+	Planned   int64       `json:"planned"`              // bytes off home when it began
+	Moved     int64       `json:"moved"`                // bytes moved
+	Refused   int64       `json:"refused"`              // bytes that the kernel would not move
+	Why       string      `json:"why,omitempty"`        // why bytes were not moved, in words
+	RefusedBy []Refusal   `json:"refused_by,omitempty"` // bytes that were not moved, by cause, the most first
+	Started   time.Time   `json:"started"`              // when it began
+	// time from its begin to its newest progress, or its end, s; it may have rested meanwhile
+	Seconds float64 `json:"seconds"`
+	// state: running, done, paused, cancelled, failed or interrupted
+	State string `json:"state"`
+	// share of local accesses before the move, 0 to 1; absent when unknown
+	LocalityBefore *float64 `json:"locality_before,omitempty"`
+	// share of local accesses after the move, 0 to 1; absent when unknown
+	LocalityAfter *float64 `json:"locality_after,omitempty"`
 }
 
 // Left is how long a move still takes at the pace that it had; not known before it has moved

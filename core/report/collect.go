@@ -122,7 +122,8 @@ func (s *sampled) placement(id workload.ID) *workload.Placement {
 		return nil
 	}
 	all := s.Output.Plan.Placements
-	k, ok := slices.BinarySearchFunc(all, id, func(p workload.Placement, id workload.ID) int { return strings.Compare(string(p.Workload), string(id)) })
+	k, ok := slices.BinarySearchFunc(all, id,
+		func(p workload.Placement, id workload.ID) int { return strings.Compare(string(p.Workload), string(id)) })
 	if !ok {
 		return nil
 	}
@@ -138,8 +139,10 @@ func (s *sampled) batch(id workload.ID) bool {
 
 // New collects what is not before since and before until; a zero one is no bound.
 func New(since, until time.Time) *Collector {
-	return &Collector{since: since, until: until, workloads: map[workload.ID]*followed{}, reasons: map[reasonKey]*reason{}, seen: map[uint64]bool{},
-		expected: map[workload.ID]float64{}, moves: map[moveKey]*Moved{}, failures: map[words.Code]*Failure{}, changed: map[string]*Changed{}}
+	return &Collector{since: since, until: until, workloads: map[workload.ID]*followed{},
+		reasons: map[reasonKey]*reason{}, seen: map[uint64]bool{},
+		expected: map[workload.ID]float64{}, moves: map[moveKey]*Moved{}, failures: map[words.Code]*Failure{},
+		changed: map[string]*Changed{}}
 }
 
 // Checkpoint is where a file of the log begins.

@@ -33,9 +33,12 @@ func (c *Collector) Done(host string, worst int) (Report, error) {
 		c.Note(words.Because(words.ReportNotAllWorkloads, mostWorkloads, "others"))
 	}
 	r := Report{
-		Schema: Schema, Host: host, Version: c.version, Mode: c.mode, From: firstOf(c.first, c.firstEvent), To: c.at, Looks: c.count, Read: len(c.looks),
-		Locality: c.locality(), Moves: c.moveTotals(), NotDone: c.notDone(), Homes: c.homes(), Failures: c.failed(), Changed: []Changed{},
-		Orders: append([]Order{}, newest(c.orders)...), Ordered: c.ordered, Worst: []Worst{}, Nodes: c.nodeRows(), Gaps: append([]Gap{}, c.gaps...), Notes: append([]string{}, c.notes...),
+		Schema: Schema, Host: host, Version: c.version, Mode: c.mode, From: firstOf(c.first, c.firstEvent), To: c.at,
+		Looks: c.count, Read: len(c.looks),
+		Locality: c.locality(), Moves: c.moveTotals(), NotDone: c.notDone(), Homes: c.homes(), Failures: c.failed(),
+		Changed: []Changed{},
+		Orders:  append([]Order{}, newest(c.orders)...), Ordered: c.ordered, Worst: []Worst{}, Nodes: c.nodeRows(),
+		Gaps: append([]Gap{}, c.gaps...), Notes: append([]string{}, c.notes...),
 	}
 	if c.lastEvent.After(r.To) {
 		r.To = c.lastEvent
@@ -145,7 +148,8 @@ func (c *Collector) planned() *float64 {
 func (c *Collector) moveTotals() Moves {
 	m := Moves{Largest: []Moved{}}
 	var expected, seen, weight float64
-	for _, key := range slices.SortedFunc(maps.Keys(c.moves), func(a, b moveKey) int { return cmp.Or(cmp.Compare(a.started, b.started), cmp.Compare(a.id, b.id)) }) {
+	for _, key := range slices.SortedFunc(maps.Keys(c.moves),
+		func(a, b moveKey) int { return cmp.Or(cmp.Compare(a.started, b.started), cmp.Compare(a.id, b.id)) }) {
 		x := c.moves[key]
 		if f := c.workloads[key.id]; f != nil {
 			x.Name = f.name
@@ -197,7 +201,8 @@ func (c *Collector) notDone() []NotDone {
 		out = append(out, x)
 	}
 	slices.SortFunc(out, func(a, b NotDone) int {
-		return cmp.Or(cmp.Compare(b.Workloads, a.Workloads), cmp.Compare(b.Share, a.Share), cmp.Compare(a.What, b.What), cmp.Compare(a.Code, b.Code))
+		return cmp.Or(cmp.Compare(b.Workloads, a.Workloads), cmp.Compare(b.Share, a.Share), cmp.Compare(a.What, b.What),
+			cmp.Compare(a.Code, b.Code))
 	})
 	return out[:min(len(out), mostListed)]
 }
@@ -289,7 +294,8 @@ func (c *Collector) worst(r *Report, most int) (astray int) {
 		if f == nil || f.last == nil || *f.last >= far || s.batch(o.ID) { // it may have become batch work since
 			continue
 		}
-		w := away{o: o, Worst: Worst{ID: o.ID, Name: o.Name, MemoryKiB: f.memory, CPUUse: f.use / f.seconds, Remote: f.remote / f.seconds, Before: f.first, After: f.last}}
+		w := away{o: o, Worst: Worst{ID: o.ID, Name: o.Name, MemoryKiB: f.memory, CPUUse: f.use / f.seconds,
+			Remote: f.remote / f.seconds, Before: f.first, After: f.last}}
 		if p := s.placement(o.ID); p != nil {
 			w.Class, w.home = p.Class, p.Home
 			w.Home = w.home.String()
@@ -345,7 +351,8 @@ func (c *Collector) headline(r *Report, astray int) string {
 	switch {
 	case r.Moves.Count > 0:
 		took := time.Duration(r.Moves.Seconds * float64(time.Second))
-		return words.Because(words.ReportMoved, *m.After, *m.Before, r.Moves.Count, r.Moves.Bytes, words.Span(took), more).String()
+		return words.Because(words.ReportMoved, *m.After, *m.Before, r.Moves.Count, r.Moves.Bytes, words.Span(took),
+			more).String()
 	case r.Mode == "observe":
 		return words.Because(words.ReportObserved, *m.After, *m.Before, more).String()
 	}

@@ -14,9 +14,11 @@ const Schema = "homenode-report/2"
 
 // Report is what happened in a period.
 type Report struct {
-	Schema   string    `json:"schema"`           // homenode-report/2
-	Host     string    `json:"host"`             // name of the machine where the report was made, or the one that was given
-	Version  string    `json:"version"`          // version of homenode that recorded last; "" when the records do not say
+	Schema string `json:"schema"` // homenode-report/2
+	// name of the machine where the report was made, or the one that was given
+	Host string `json:"host"`
+	// version of homenode that recorded last; "" when the records do not say
+	Version  string    `json:"version"`
 	Mode     string    `json:"mode"`             // mode at the end: observe or enforce; "" when nothing was recorded
 	From     time.Time `json:"from"`             // time of the first record or event
 	To       time.Time `json:"to"`               // time of the last record or event
@@ -49,11 +51,12 @@ type Machine struct {
 
 // Locality is how local memory was over time.
 type Locality struct {
-	Weight  Weight   `json:"weighted_by"` // what each workload counts by in busy
-	Memory  Change   `json:"memory"`      // share of local accesses, each workload counting by its memory
-	Busy    Change   `json:"busy"`        // share of local accesses, each workload counting by its accesses or its CPU use
-	Planned *float64 `json:"planned"`     // what memory would become by the newest plan, 0 to 1; null unknown
-	Points  []Point  `json:"points"`      // the curve
+	Weight Weight `json:"weighted_by"` // what each workload counts by in busy
+	Memory Change `json:"memory"`      // share of local accesses, each workload counting by its memory
+	// share of local accesses, each workload counting by its accesses or its CPU use
+	Busy    Change   `json:"busy"`
+	Planned *float64 `json:"planned"` // what memory would become by the newest plan, 0 to 1; null unknown
+	Points  []Point  `json:"points"`  // the curve
 }
 
 // Weight is what a workload counts by.
@@ -80,14 +83,15 @@ type Point struct {
 
 // Moves is the page moves that ended in the period.
 type Moves struct {
-	Count    int      `json:"count"`    // moves
-	Bytes    int64    `json:"bytes"`    // bytes moved
-	Stayed   int64    `json:"stayed"`   // bytes that the kernel would not move
-	Seconds  float64  `json:"seconds"`  // time that they took without pauses, s
-	Judged   int      `json:"judged"`   // moves of which both gains are known
-	Expected *float64 `json:"expected"` // mean gain in locality that they were to bring, by their memory, -1 to 1; null unknown
-	Seen     *float64 `json:"seen"`     // mean gain in locality that was seen, by their memory, -1 to 1; null unknown
-	Largest  []Moved  `json:"largest"`  // those of the most bytes
+	Count   int     `json:"count"`   // moves
+	Bytes   int64   `json:"bytes"`   // bytes moved
+	Stayed  int64   `json:"stayed"`  // bytes that the kernel would not move
+	Seconds float64 `json:"seconds"` // time that they took without pauses, s
+	Judged  int     `json:"judged"`  // moves of which both gains are known
+	// mean gain in locality that they were to bring, by their memory, -1 to 1; null unknown
+	Expected *float64 `json:"expected"`
+	Seen     *float64 `json:"seen"`    // mean gain in locality that was seen, by their memory, -1 to 1; null unknown
+	Largest  []Moved  `json:"largest"` // those of the most bytes
 }
 
 // Moved is one move.
@@ -111,12 +115,14 @@ const (
 
 // NotDone is one reason for which something was not done.
 type NotDone struct {
-	What      Refusal    `json:"what"`            // what was not done: no home, left alone, change not made or memory not moved
-	Code      words.Code `json:"code"`            // code of the reason, or cause of memory that did not move
-	Text      string     `json:"text"`            // the reason in a sentence, as it was first given
-	Workloads int        `json:"workloads"`       // workloads that it was about
-	Share     float64    `json:"share"`           // share of the recorded time in which it held for one at least, 0 to 1
-	Bytes     int64      `json:"bytes,omitempty"` // bytes that did not move; of memory not moved
+	// what was not done: no home, left alone, change not made or memory not moved
+	What      Refusal    `json:"what"`
+	Code      words.Code `json:"code"`      // code of the reason, or cause of memory that did not move
+	Text      string     `json:"text"`      // the reason in a sentence, as it was first given
+	Workloads int        `json:"workloads"` // workloads that it was about
+	// share of the recorded time in which it held for one at least, 0 to 1
+	Share float64 `json:"share"`
+	Bytes int64   `json:"bytes,omitempty"` // bytes that did not move; of memory not moved
 }
 
 // HomesAt is who lived where in a part of the period.
@@ -160,17 +166,20 @@ type Order struct {
 
 // Worst is a workload that loses to remote memory.
 type Worst struct {
-	ID        workload.ID    `json:"id"`               // ID, as every command takes it
-	Name      string         `json:"name"`             // name of the program, unit or guest
-	Class     workload.Class `json:"class,omitempty"`  // class; absent without a home
-	Home      string         `json:"home"`             // home nodes; "" without a home
-	Caches    string         `json:"caches,omitempty"` // last-level caches of its home that it is kept in, in list format; absent means all
-	MemoryKiB int64          `json:"memory_kib"`       // memory at the end, KiB
-	CPUUse    float64        `json:"cpu_use"`          // CPUs kept busy, on average
-	Remote    float64        `json:"remote_cpus"`      // of these, CPUs that work on remote memory, on average: CPUs × share of remote accesses
-	Before    *float64       `json:"before"`           // share of local accesses when it was first seen, 0 to 1; null unknown
-	After     *float64       `json:"after"`            // share of local accesses at the end, 0 to 1; null unknown
-	Advice    words.Reason   `json:"advice"`           // what to do, with the command
+	ID    workload.ID    `json:"id"`              // ID, as every command takes it
+	Name  string         `json:"name"`            // name of the program, unit or guest
+	Class workload.Class `json:"class,omitempty"` // class; absent without a home
+	Home  string         `json:"home"`            // home nodes; "" without a home
+	// last-level caches of its home that it is kept in, in list format; absent means all
+	Caches    string  `json:"caches,omitempty"`
+	MemoryKiB int64   `json:"memory_kib"` // memory at the end, KiB
+	CPUUse    float64 `json:"cpu_use"`    // CPUs kept busy, on average
+	// of these, CPUs that work on remote memory, on average: CPUs × share of remote accesses
+	Remote float64 `json:"remote_cpus"`
+	// share of local accesses when it was first seen, 0 to 1; null unknown
+	Before *float64     `json:"before"`
+	After  *float64     `json:"after"`  // share of local accesses at the end, 0 to 1; null unknown
+	Advice words.Reason `json:"advice"` // what to do, with the command
 }
 
 // Node is one NUMA node at the end.
@@ -181,7 +190,8 @@ type Node struct {
 	MemoryKiB int64           `json:"memory_kib"` // memory in all, KiB; -1 unknown
 	FreeKiB   int64           `json:"free_kib"`   // free memory, KiB; -1 unknown
 	Homes     int             `json:"homes"`      // workloads with a home there
-	VCPUs     float64         `json:"vcpus"`      // vCPUs booked; a workload over several nodes counts on each in equal parts
+	// vCPUs booked; a workload over several nodes counts on each in equal parts
+	VCPUs float64 `json:"vcpus"`
 }
 
 // Gap is a time in which nothing was recorded.

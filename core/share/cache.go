@@ -75,7 +75,8 @@ func (s CacheState) Next(at time.Time, most CacheLimit, hurt, adapts bool) Cache
 		}
 		return min(was, most)
 	}
-	now.Now = CacheLimit{part(s.Now.Cache, most.Cache, leastCache), part(s.Now.Bandwidth, most.Bandwidth, leastBandwidth)}
+	now.Now = CacheLimit{part(s.Now.Cache, most.Cache, leastCache),
+		part(s.Now.Bandwidth, most.Bandwidth, leastBandwidth)}
 	if !due && hurt == s.Hurt {
 		now.At = begins
 	}

@@ -10,8 +10,9 @@ import (
 // Asking records the requests to stop batch work or to run it elsewhere, made when squeezing is not
 // enough.
 type Asking struct {
-	Pressed time.Time `json:"pressed,omitzero"` // since when somebody important waits though batch work has the least that it may
-	Asked   []Frozen  `json:"asked,omitempty"`  // the newest last; Since is when
+	// since when somebody important waits though batch work has the least that it may
+	Pressed time.Time `json:"pressed,omitzero"`
+	Asked   []Frozen  `json:"asked,omitempty"` // the newest last; Since is when
 }
 
 // askedAgain is when a manager that has not done it is asked once more.

@@ -42,7 +42,8 @@ func Squeeze(work []Work) []Work {
 	proven := map[bool]int{true: 1}
 	traffic := func(w *Work) int { return bits.Len64(uint64(max(0, w.Traffic)) >> 10) }
 	slices.SortFunc(out, func(a, b Work) int {
-		return cmp.Or(cmp.Compare(a.Importance, b.Importance), -cmp.Compare(proven[a.Proven], proven[b.Proven]), -cmp.Compare(traffic(&a), traffic(&b)), -cmp.Compare(a.Use, b.Use), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Importance, b.Importance), -cmp.Compare(proven[a.Proven], proven[b.Proven]),
+			-cmp.Compare(traffic(&a), traffic(&b)), -cmp.Compare(a.Use, b.Use), cmp.Compare(a.ID, b.ID))
 	})
 	return out
 }

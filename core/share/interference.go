@@ -53,13 +53,15 @@ const (
 	leastFit    = 0.7  // Pearson's correlation of harm and CPU time: the score is high already where harm is great
 	leastHarmed = 6    // samples of either kind for that to say something
 
-	trialFor    = time.Minute      // is a first cut, by which the blame is proven or not
-	cutFor      = 5 * time.Minute  // as CPI² has it
-	cutApart    = time.Minute      // between two that are cut for one workload: the first must be seen to act
-	remembered  = time.Hour        // who was blamed, or cleared
-	clearedFor  = 15 * time.Minute // nobody is blamed again sooner whose cut did not help: something else may have hurt at that time
-	mostInVain  = 4                // cuts that did not help and are remembered: what hurts it is then nobody who was suspected
-	leastCutUse = 0.1              // CPUs; what uses less hurts nobody
+	trialFor   = time.Minute     // is a first cut, by which the blame is proven or not
+	cutFor     = 5 * time.Minute // as CPI² has it
+	cutApart   = time.Minute     // between two that are cut for one workload: the first must be seen to act
+	remembered = time.Hour       // who was blamed, or cleared
+	// nobody is blamed again sooner whose cut did not help: something else may have hurt at that time
+	clearedFor = 15 * time.Minute
+	// cuts that did not help and are remembered: what hurts it is then nobody who was suspected
+	mostInVain  = 4
+	leastCutUse = 0.1 // CPUs; what uses less hurts nobody
 )
 
 // Watch is one workload in one scan, with its signals of interference.
@@ -163,13 +165,17 @@ func (s Interference) Look(at time.Time, all []Watch, maxWait float64) Interfere
 		now.blame(&now.Victims[i])
 	}
 	// the clock may have been set back
-	now.Blames = slices.DeleteFunc(now.Blames, func(b Blame) bool { return at.Sub(b.Until) >= remembered || b.Until.Sub(at) > cutFor })
+	now.Blames = slices.DeleteFunc(now.Blames, func(b Blame) bool {
+		return at.Sub(b.Until) >= remembered ||
+			b.Until.Sub(at) > cutFor
+	})
 	return now
 }
 
 // victim is what was known of one.
 func (s *Interference) victim(w *Watch) Victim {
-	k, ok := slices.BinarySearchFunc(s.Victims, w.ID, func(v Victim, id workload.ID) int { return cmp.Compare(v.ID, id) })
+	k, ok := slices.BinarySearchFunc(s.Victims, w.ID,
+		func(v Victim, id workload.ID) int { return cmp.Compare(v.ID, id) })
 	if ok && s.Victims[k].As == w.As {
 		v := s.Victims[k]
 		v.Importance = w.Importance
@@ -213,7 +219,8 @@ func (v *Victim) sample(w *Watch, took time.Duration, whole bool, maxWait float6
 		value = round(w.Wait)
 	}
 	if signal != v.Signal {
-		*v = Victim{ID: v.ID, As: v.As, Importance: v.Importance, CPUTime: v.CPUTime, Executed: v.Executed, Signal: signal}
+		*v = Victim{ID: v.ID, As: v.As, Importance: v.Importance, CPUTime: v.CPUTime, Executed: v.Executed,
+			Signal: signal}
 	}
 	v.Samples = push(v.Samples, value, correlated)
 	v.judge(maxWait)
@@ -275,7 +282,8 @@ func median(all []float64) float64 {
 
 // suspect returns what is known of one after another scan.
 func (s *Interference) suspect(w *Watch, took time.Duration, whole bool) Suspect {
-	k, ok := slices.BinarySearchFunc(s.Suspects, w.ID, func(x Suspect, id workload.ID) int { return cmp.Compare(x.ID, id) })
+	k, ok := slices.BinarySearchFunc(s.Suspects, w.ID,
+		func(x Suspect, id workload.ID) int { return cmp.Compare(x.ID, id) })
 	out := Suspect{ID: w.ID, As: w.As, CPUTime: -1}
 	if ok && s.Suspects[k].As == w.As {
 		out = s.Suspects[k]
@@ -291,14 +299,16 @@ func (s *Interference) suspect(w *Watch, took time.Duration, whole bool) Suspect
 // bound keeps those that use most.
 func (s *Interference) bound() {
 	if len(s.Victims) > mostVictims {
-		slices.SortStableFunc(s.Victims, func(a, b Victim) int { return cmp.Or(-cmp.Compare(a.CPUTime, b.CPUTime), cmp.Compare(a.ID, b.ID)) })
+		slices.SortStableFunc(s.Victims,
+			func(a, b Victim) int { return cmp.Or(-cmp.Compare(a.CPUTime, b.CPUTime), cmp.Compare(a.ID, b.ID)) })
 		s.Victims = s.Victims[:mostVictims]
 		slices.SortFunc(s.Victims, func(a, b Victim) int { return cmp.Compare(a.ID, b.ID) })
 	}
 	if len(s.Suspects) > mostSuspects {
 		batch := map[bool]int{true: 1}
 		slices.SortStableFunc(s.Suspects, func(a, b Suspect) int {
-			return cmp.Or(-cmp.Compare(batch[a.Batch], batch[b.Batch]), -cmp.Compare(sum(a.Use), sum(b.Use)), cmp.Compare(a.ID, b.ID))
+			return cmp.Or(-cmp.Compare(batch[a.Batch], batch[b.Batch]), -cmp.Compare(sum(a.Use), sum(b.Use)),
+				cmp.Compare(a.ID, b.ID))
 		})
 		s.Suspects = s.Suspects[:mostSuspects]
 		slices.SortFunc(s.Suspects, func(a, b Suspect) int { return cmp.Compare(a.ID, b.ID) })
@@ -435,7 +445,8 @@ func (s *Interference) blame(v *Victim) {
 		return
 	}
 	if x := s.worst(v, func(x *Suspect) bool { return x.Batch && !spared[x.ID] }); x != nil {
-		s.Blames = append(s.Blames, Blame{Offender: x.ID, Victim: v.ID, Signal: v.Signal, Score: round(x.Score), Samples: x.Samples, Since: s.At, Until: s.At.Add(trialFor)})
+		s.Blames = append(s.Blames, Blame{Offender: x.ID, Victim: v.ID, Signal: v.Signal, Score: round(x.Score),
+			Samples: x.Samples, Since: s.At, Until: s.At.Add(trialFor)})
 	}
 }
 
@@ -571,7 +582,8 @@ func (s *Interference) Hurts(id workload.ID) []words.Reason {
 	var out []words.Reason
 	for i := range s.Blames {
 		if b := &s.Blames[i]; b.Offender == id {
-			out = append(out, words.Because(words.ShareHurts, string(b.Victim), b.Score, b.Samples), s.told(b, words.ShareHadCut, string(b.Victim)))
+			out = append(out, words.Because(words.ShareHurts, string(b.Victim), b.Score, b.Samples),
+				s.told(b, words.ShareHadCut, string(b.Victim)))
 		}
 	}
 	return out

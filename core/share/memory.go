@@ -11,7 +11,8 @@ import (
 
 // Base is the configuration of all settings other than CPU sets. The zero value sets nothing.
 type Base struct {
-	Memory   float64    `json:"memory,omitempty"`    // of the memory of a node, how much may be in use, 0 to 1; 0 limits nothing
+	// of the memory of a node, how much may be in use, 0 to 1; 0 limits nothing
+	Memory   float64    `json:"memory,omitempty"`
 	Protect  bool       `json:"protect,omitempty"`   // memory.low of important work is what it holds
 	Burst    bool       `json:"burst,omitempty"`     // cpu.max.burst of important work that its cpu.max holds back
 	IOWeight int        `json:"io_weight,omitempty"` // of batch work, 1 to 10000; 0 leaves it

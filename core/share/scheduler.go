@@ -23,9 +23,10 @@ type SchedulerSeen struct {
 	Other      string       `json:"other,omitempty"`      // name of somebody else's that runs
 	Tiers      int          `json:"tiers,omitempty"`      // cgroups that can have tiers with it; 0 not known
 	// End is how homenode's ended, when the kernel ended it and it has not been loaded since.
-	End      *SchedulerEnd  `json:"end,omitempty"`
-	Counters []Counter      `json:"counters,omitempty"` // as the scheduler counts since it was loaded
-	Left     map[string]int `json:"left,omitempty"`     // threads that are not with the scheduler, by cgroup; those with none are left out
+	End      *SchedulerEnd `json:"end,omitempty"`
+	Counters []Counter     `json:"counters,omitempty"` // as the scheduler counts since it was loaded
+	// threads that are not with the scheduler, by cgroup; those with none are left out
+	Left map[string]int `json:"left,omitempty"`
 	// Gap is how long no scheduler ran at the newest swap.
 	Gap time.Duration `json:"gap,omitempty"`
 }
@@ -51,7 +52,9 @@ const (
 
 // SchedulerEnd is the end of the scheduler: its cause and message.
 type SchedulerEnd struct {
-	Kind EndKind `json:"kind"`           // who or what ended it: stalled (the kernel's watchdog), sysrq, error, hotplug, unregistered, or refused (the kernel did not take it)
+	// who or what ended it: stalled (the kernel's watchdog), sysrq, error, hotplug, unregistered, or refused (the
+	// kernel did not take it)
+	Kind EndKind `json:"kind"`
 	Text string  `json:"text,omitempty"` // what the kernel says
 }
 
@@ -85,9 +88,10 @@ type SchedulerGroup struct {
 
 // Equal reports whether two configurations have the same values.
 func (c *SchedulerConfig) Equal(other *SchedulerConfig) bool {
-	return slices.Equal(c.Nodes, other.Nodes) && slices.EqualFunc(c.Groups, other.Groups, func(a, b SchedulerGroup) bool {
-		return a.Cgroup == b.Cgroup && a.Object == b.Object && a.Tier == b.Tier && a.Nodes.Equal(b.Nodes)
-	})
+	return slices.Equal(c.Nodes, other.Nodes) && slices.EqualFunc(c.Groups, other.Groups,
+		func(a, b SchedulerGroup) bool {
+			return a.Cgroup == b.Cgroup && a.Object == b.Object && a.Tier == b.Tier && a.Nodes.Equal(b.Nodes)
+		})
 }
 
 // Bound keeps at most a given number of groups, and returns the cgroups of the others, rising.
@@ -154,17 +158,18 @@ type SchedulerState struct {
 
 // Trial is the probation of a version that replaced another.
 type Trial struct {
-	From   string        `json:"from"`           // version before
-	To     string        `json:"to"`             // version after
-	Began  time.Time     `json:"began"`          // when it was swapped
-	Until  time.Time     `json:"until"`          // when the probation ends
-	Gap    time.Duration `json:"gap"`            // for which none ran
-	Before float64       `json:"before"`         // share of time that important work waited before, the most of any workload
-	Worst  float64       `json:"worst"`          // … since
-	Over   int           `json:"over,omitempty"` // looks one after the other with more
-	Ended  time.Time     `json:"ended,omitzero"` // when it was over
-	Held   bool          `json:"held"`           // it is kept
-	Why    words.Reason  `json:"why,omitzero"`   // why not
+	From  string        `json:"from"`  // version before
+	To    string        `json:"to"`    // version after
+	Began time.Time     `json:"began"` // when it was swapped
+	Until time.Time     `json:"until"` // when the probation ends
+	Gap   time.Duration `json:"gap"`   // for which none ran
+	// share of time that important work waited before, the most of any workload
+	Before float64      `json:"before"`
+	Worst  float64      `json:"worst"`          // … since
+	Over   int          `json:"over,omitempty"` // looks one after the other with more
+	Ended  time.Time    `json:"ended,omitzero"` // when it was over
+	Held   bool         `json:"held"`           // it is kept
+	Why    words.Reason `json:"why,omitzero"`   // why not
 }
 
 // SchedulerVerb is an action on the scheduler.
@@ -246,7 +251,8 @@ func DecideScheduler(in SchedulerInput, was SchedulerState) (SchedulerDo, Schedu
 
 // after is the state without what is too old to count.
 func (s SchedulerState) after(at time.Time) SchedulerState {
-	s.Loads = slices.DeleteFunc(slices.Clone(s.Loads), func(t time.Time) bool { return at.Sub(t) >= time.Hour || t.After(at) })
+	s.Loads = slices.DeleteFunc(slices.Clone(s.Loads),
+		func(t time.Time) bool { return at.Sub(t) >= time.Hour || t.After(at) })
 	if s.Next.Sub(at) > mostBackOff { // the clock was set back
 		s.Next = at.Add(mostBackOff)
 	}
@@ -292,7 +298,8 @@ func (s *SchedulerState) decide(in *SchedulerInput, ended bool) SchedulerDo {
 	case in.At.Before(s.Next):
 		return SchedulerDo{Why: s.waits(in.At)}
 	case len(s.Loads) >= MostLoads:
-		return SchedulerDo{Why: words.Because(words.SchedulerTooOften, len(s.Loads), s.Loads[0].Add(time.Hour).Sub(in.At).Round(time.Second))}
+		return SchedulerDo{Why: words.Because(words.SchedulerTooOften, len(s.Loads),
+			s.Loads[0].Add(time.Hour).Sub(in.At).Round(time.Second))}
 	}
 	return SchedulerDo{Load, cmp.Or(s.Chosen, seen.Newest), words.Because(words.SchedulerNeeded)}
 }
@@ -374,7 +381,8 @@ func (s SchedulerState) Took(at time.Time, do SchedulerDo, in SchedulerInput) Sc
 func (s SchedulerState) Refused(at time.Time, do SchedulerDo, text string, newest string) SchedulerState {
 	s = s.after(at)
 	if do.Verb == Replace && s.Trial == nil { // the one before runs on
-		s.Upgrade = &Trial{From: s.Runs, To: do.Version, Began: at, Until: at, Ended: at, Why: words.Because(words.SchedulerNotLoaded, text)}
+		s.Upgrade = &Trial{From: s.Runs, To: do.Version, Began: at, Until: at, Ended: at,
+			Why: words.Because(words.SchedulerNotLoaded, text)}
 		return s
 	}
 	if s.Trial != nil {

@@ -89,7 +89,8 @@ type State struct {
 	// of hosts with many nodes.
 	Given   topology.CPUSet `json:"given,omitzero"`
 	Changed time.Time       `json:"changed,omitzero"`
-	Waited  time.Time       `json:"waited,omitzero"` // when something important last waited though batch work was down to one core
+	// when something important last waited though batch work was down to one core
+	Waited time.Time `json:"waited,omitzero"`
 }
 
 // Frozen is a batch workload that homenode freezes.
@@ -101,18 +102,20 @@ type Frozen struct {
 
 // NodeState is the memory about one node.
 type NodeState struct {
-	Node   topology.NodeID `json:"node"`
-	CPUs   float64         `json:"cpus"`            // that batch work may keep busy
-	Given  topology.CPUSet `json:"given"`           // it does so on these
-	Level  float64         `json:"level,omitempty"` // CPUs that no batch workload may keep busy more of; 0 for no limit
-	Loose  bool            `json:"loose,omitempty"` // Given is not more than CPUs: Level counts for who is limited for another node
-	Seen   []Sample        `json:"seen,omitempty"`  // oldest first
-	Hold   time.Duration   `json:"hold"`            // time between two turns
-	Fell   bool            `json:"fell,omitempty"`  // the last change was to less
-	Turned time.Time       `json:"turned,omitzero"` // when more was last given after less
-	Rested time.Time       `json:"rested,omitzero"` // from when on it may turn to a little more; a minute before to a lot more
-	Shrank time.Time       `json:"shrank,omitzero"`
-	Target float64         `json:"target,omitempty"` // that latency goals have set
+	Node  topology.NodeID `json:"node"`
+	CPUs  float64         `json:"cpus"`            // that batch work may keep busy
+	Given topology.CPUSet `json:"given"`           // it does so on these
+	Level float64         `json:"level,omitempty"` // CPUs that no batch workload may keep busy more of; 0 for no limit
+	// Given is not more than CPUs: Level counts for who is limited for another node
+	Loose  bool          `json:"loose,omitempty"`
+	Seen   []Sample      `json:"seen,omitempty"`  // oldest first
+	Hold   time.Duration `json:"hold"`            // time between two turns
+	Fell   bool          `json:"fell,omitempty"`  // the last change was to less
+	Turned time.Time     `json:"turned,omitzero"` // when more was last given after less
+	// from when on it may turn to a little more; a minute before to a lot more
+	Rested time.Time `json:"rested,omitzero"`
+	Shrank time.Time `json:"shrank,omitzero"`
+	Target float64   `json:"target,omitempty"` // that latency goals have set
 }
 
 // Sample is the use of a node at one time.
@@ -148,11 +151,12 @@ type Grant struct {
 	Max      float64         `json:"max,omitempty"`           // CPUs that it may keep busy of them; 0 for no limit
 	Traffic  int64           `json:"traffic_mib_s,omitempty"` // traffic of its memory, MiB/s; 0 when no counter tells
 	Frozen   bool            `json:"frozen,omitempty"`        // whether it must not run
-	Cut      bool            `json:"cut,omitempty"`           // whether it has one core of each node, for it hurts somebody
-	For      workload.ID     `json:"for,omitempty"`           // workload that it is frozen or cut for, or asked away
-	Since    time.Time       `json:"since,omitzero"`          // when it was frozen or cut
-	Asked    time.Time       `json:"asked,omitzero"`          // when its manager was asked to stop it
-	Why      words.Reason    `json:"why"`                     // why, in words and numbers
+	// whether it has one core of each node, for it hurts somebody
+	Cut   bool         `json:"cut,omitempty"`
+	For   workload.ID  `json:"for,omitempty"`  // workload that it is frozen or cut for, or asked away
+	Since time.Time    `json:"since,omitzero"` // when it was frozen or cut
+	Asked time.Time    `json:"asked,omitzero"` // when its manager was asked to stop it
+	Why   words.Reason `json:"why"`            // why, in words and numbers
 }
 
 const (
@@ -206,12 +210,14 @@ const (
 
 // Decide computes batch work's part of the host, and the new state. It modifies no argument.
 func Decide(in Input, was State) (Outcome, State) {
-	now := State{Frozen: slices.Clone(was.Frozen), Turned: was.Turned, Calm: max(was.Calm, soon), Waited: was.Waited, Asking: was.Asking, Given: was.Given, Changed: was.Changed}
+	now := State{Frozen: slices.Clone(was.Frozen), Turned: was.Turned, Calm: max(was.Calm, soon), Waited: was.Waited,
+		Asking: was.Asking, Given: was.Given, Changed: was.Changed}
 	out := Outcome{Nodes: []Budget{}, Work: []Grant{}}
 	pressed := -1 // a node that gives the least that it may, and important work waits
 	for i := range in.Nodes {
 		n := &in.Nodes[i]
-		k, known := slices.BinarySearchFunc(was.Nodes, n.ID, func(s NodeState, id topology.NodeID) int { return cmp.Compare(s.Node, id) })
+		k, known := slices.BinarySearchFunc(was.Nodes, n.ID,
+			func(s NodeState, id topology.NodeID) int { return cmp.Compare(s.Node, id) })
 		m := NodeState{Node: n.ID, Hold: between}
 		switch {
 		case known:
@@ -334,7 +340,8 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 	low := in.LeastOf(n)
 	target := cmp.Or(n.Target, in.Target)
 	now := Sample{At: in.At, Allowance: pool*target - used, Room: pool - used - float64(b.Idle)}
-	b.Why = words.Reasons(words.Because(words.ShareBudget, b.Pool, n.Online, n.System, b.Idle, target, max(0, min(now.Allowance, now.Room))))
+	b.Why = words.Reasons(words.Because(words.ShareBudget, b.Pool, n.Online, n.System, b.Idle, target,
+		max(0, min(now.Allowance, now.Room))))
 	if now.Room < now.Allowance {
 		b.Why = append(b.Why, words.Because(words.ShareBuffer))
 	}

@@ -14,8 +14,8 @@ type CacheID int
 type CacheSet = Set[CacheID]
 
 // NumberLLCs sorts the caches by lowest CPU, and gives each its number and its nodes: for those that
-// build a Host. An ID of None is none. The numbers that are there stay if all caches have one and no two have the same: a level 2 cache that is some
-// CPU's last may have the number of a level 3 cache. Otherwise the position is the number.
+// build a Host. An ID of None is none. The numbers that are there stay if all caches have one and no two have the same:
+// a level 2 cache that is some CPU's last may have the number of a level 3 cache. Otherwise the position is the number.
 func (h *Host) NumberLLCs() {
 	byCPU := func(a, b LLC) int { return cmp.Compare(a.CPUs.Min(), b.CPUs.Min()) }
 	slices.SortFunc(h.LLCs, byCPU)

@@ -54,7 +54,8 @@ func Capture(fsys fs.FS) ([]Leaf, error) {
 	if host.CPU != "" {
 		c.add(Leaf{Name: "proc/cpuinfo", Data: []byte("model name\t: " + host.CPU + "\n")})
 	}
-	c.add(Leaf{Name: "proc/self/status", Data: fmt.Appendf(nil, "Cpus_allowed_list:\t%s\nMems_allowed_list:\t%s\n", host.Allowed, host.AllowedMems)})
+	c.add(Leaf{Name: "proc/self/status", Data: fmt.Appendf(nil, "Cpus_allowed_list:\t%s\nMems_allowed_list:\t%s\n",
+		host.Allowed, host.AllowedMems)})
 	c.devices(host)
 	out := make([]Leaf, 0, len(c.leaves))
 	for _, l := range c.leaves {
@@ -91,8 +92,10 @@ func (c *capture) files(dir string, names ...string) {
 
 func (c *capture) cpu(cpu CPUID) {
 	dir := strings.TrimSuffix(cpuPath(cpu, ""), "/")
-	c.files(dir, "online", "cpu_capacity", "cpufreq/cpuinfo_max_freq", "cpufreq/base_frequency", "acpi_cppc/highest_perf")
-	for _, group := range []string{"core_cpus", "thread_siblings", "package_cpus", "core_siblings", "die_cpus", "cluster_cpus"} {
+	c.files(dir, "online", "cpu_capacity", "cpufreq/cpuinfo_max_freq", "cpufreq/base_frequency",
+		"acpi_cppc/highest_perf")
+	for _, group := range []string{"core_cpus", "thread_siblings", "package_cpus", "core_siblings", "die_cpus",
+		"cluster_cpus"} {
 		c.files(dir+"/topology", group, group+"_list")
 	}
 	c.files(dir+"/topology", "physical_package_id", "core_id", "die_id", "cluster_id")
@@ -266,7 +269,8 @@ func (c *capture) gpu(bus, home, pci string) {
 	text, _, _ := t.read(nvidiaDir + "/" + pci + "/information")
 	model, _, minor := ParseNVIDIA(text)
 	if model != "" {
-		c.add(Leaf{Name: nvidiaDir + "/" + pci + "/information", Data: fmt.Appendf(nil, "Model: %s\nDevice Minor: %d\n", model, minor)})
+		c.add(Leaf{Name: nvidiaDir + "/" + pci + "/information", Data: fmt.Appendf(nil, "Model: %s\nDevice Minor: %d\n",
+			model, minor)})
 		return
 	}
 	if model = t.readGPU(pci).model; model != "" {

@@ -17,17 +17,18 @@ type KiB int64
 // Host is one machine as facts: what is there, never what should be. It holds
 // no pointers into the outside and is never changed after it is built.
 type Host struct {
-	CPU         string      // model as the kernel or hwloc tells it; "" unknown
-	Nodes       []Node      // rising by ID; nodes may lack CPUs (CXL, HBM) or memory
-	Packages    []Package   // rising by ID
-	Cores       []Core      // rising by lowest CPU; online CPUs only
-	LLCs        []LLC       // rising by lowest CPU; CPUs sharing the last-level cache
-	Online      CPUSet      // CPUs that run now
-	Offline     CPUSet      // CPUs the kernel knows and does not run
-	Allowed     CPUSet      // Online CPUs that this process may use; Online when not confined
-	AllowedMems NodeSet     // nodes this process may take memory from; all with memory when not confined
-	Distances   Matrix      // SLIT, rows and columns in the order of Nodes
-	HMAT        [][]float64 // the firmware's read latency in ns, from the row's CPUs to the column's memory; 0 unknown, nil without
+	CPU         string    // model as the kernel or hwloc tells it; "" unknown
+	Nodes       []Node    // rising by ID; nodes may lack CPUs (CXL, HBM) or memory
+	Packages    []Package // rising by ID
+	Cores       []Core    // rising by lowest CPU; online CPUs only
+	LLCs        []LLC     // rising by lowest CPU; CPUs sharing the last-level cache
+	Online      CPUSet    // CPUs that run now
+	Offline     CPUSet    // CPUs the kernel knows and does not run
+	Allowed     CPUSet    // Online CPUs that this process may use; Online when not confined
+	AllowedMems NodeSet   // nodes this process may take memory from; all with memory when not confined
+	Distances   Matrix    // SLIT, rows and columns in the order of Nodes
+	// the firmware's read latency in ns, from the row's CPUs to the column's memory; 0 unknown, nil without
+	HMAT [][]float64
 	// HMATBandwidth is the firmware's read bandwidth in MB/s, likewise; nil where HMAT is.
 	HMATBandwidth [][]float64
 	Tiering       Tiering   // the kernel's use of memory tiers

@@ -258,7 +258,8 @@ func (x *hwlocReader) object(a attributes) (*hwlocObject, error) {
 		class, _, _ := strings.Cut(a.get("pci_type"), " ")
 		n, err := strconv.ParseUint(class, 16, 16)
 		if err != nil {
-			return o, fmt.Errorf("pci_type is %q, want it to start with a class of four hexadecimal digits", clip(class))
+			return o, fmt.Errorf("pci_type is %q, want it to start with a class of four hexadecimal digits",
+				clip(class))
 		}
 		o.class = uint32(n) << 8
 	case "OSDev":
@@ -525,7 +526,8 @@ func (x *hwlocReader) setDistances(h *Host) error {
 	}
 	n := len(x.matrix.indexes)
 	if len(x.matrix.vals) != n*n {
-		return fmt.Errorf("distances2 NUMALatency has %s for %s; want %d", plural(len(x.matrix.vals), "value"), plural(n, "node"), n*n)
+		return fmt.Errorf("distances2 NUMALatency has %s for %s; want %d", plural(len(x.matrix.vals), "value"),
+			plural(n, "node"), n*n)
 	}
 	at := make([]int, n)
 	for i, index := range x.matrix.indexes {

@@ -18,40 +18,52 @@ const maxJSON = 16 << 20
 // What is unknown is null. Sets are in list format.
 type (
 	hostJSON struct {
-		Schema        string        `json:"schema"`
-		CPU           string        `json:"cpu,omitempty"`                 // CPU model; absent when unknown
-		Nodes         []nodeJSON    `json:"nodes"`                         // NUMA nodes, by rising ID
-		Packages      []packageJSON `json:"packages"`                      // packages (sockets), by rising ID
-		Cores         []coreJSON    `json:"cores"`                         // physical cores with their hardware threads
-		LLCs          []llcJSON     `json:"llcs"`                          // last-level caches
-		Distances     [][]*int64    `json:"distances" null:"list"`         // SLIT distances in the order of nodes, local is 10; null unknown
-		Online        *string       `json:"online_cpus"`                   // CPUs that are online, in list format; null unknown
-		Offline       string        `json:"offline_cpus"`                  // CPUs that are offline, in list format
-		Allowed       *string       `json:"allowed_cpus"`                  // CPUs that homenode itself may use, in list format; null unknown
-		Mems          *string       `json:"allowed_mems"`                  // nodes that homenode itself may use, in list format; null unknown
-		HMAT          [][]*float64  `json:"hmat_latency_ns,omitempty"`     // read latency by the HMAT in the order of nodes, ns; null unknown
-		HMATBandwidth [][]*float64  `json:"hmat_bandwidth_mb_s,omitempty"` // read bandwidth by the HMAT in the order of nodes, MB/s; null unknown
-		Tiering       *tieringJSON  `json:"tiering,omitempty"`             // the kernel's use of memory tiers; absent where there is one and nothing moves
-		Measured      *measuredJSON `json:"measured"`                      // what probe measured; null when nothing was
-		Devices       []deviceJSON  `json:"devices"`                       // PCI devices whose place is known
-		Peers         []peerJSON    `json:"peers,omitempty"`               // how close each GPU is to other GPUs, NICs and NVMe drives, nearest first; not read
-		Notes         []noteJSON    `json:"notes"`                         // facts that the kernel hides, a note each
+		Schema   string        `json:"schema"`
+		CPU      string        `json:"cpu,omitempty"` // CPU model; absent when unknown
+		Nodes    []nodeJSON    `json:"nodes"`         // NUMA nodes, by rising ID
+		Packages []packageJSON `json:"packages"`      // packages (sockets), by rising ID
+		Cores    []coreJSON    `json:"cores"`         // physical cores with their hardware threads
+		LLCs     []llcJSON     `json:"llcs"`          // last-level caches
+		// SLIT distances in the order of nodes, local is 10; null unknown
+		Distances [][]*int64 `json:"distances" null:"list"`
+		// CPUs that are online, in list format; null unknown
+		Online  *string `json:"online_cpus"`
+		Offline string  `json:"offline_cpus"` // CPUs that are offline, in list format
+		// CPUs that homenode itself may use, in list format; null unknown
+		Allowed *string `json:"allowed_cpus"`
+		// nodes that homenode itself may use, in list format; null unknown
+		Mems *string `json:"allowed_mems"`
+		// read latency by the HMAT in the order of nodes, ns; null unknown
+		HMAT [][]*float64 `json:"hmat_latency_ns,omitempty"`
+		// read bandwidth by the HMAT in the order of nodes, MB/s; null unknown
+		HMATBandwidth [][]*float64 `json:"hmat_bandwidth_mb_s,omitempty"`
+		// the kernel's use of memory tiers; absent where there is one and nothing moves
+		Tiering  *tieringJSON  `json:"tiering,omitempty"`
+		Measured *measuredJSON `json:"measured"` // what probe measured; null when nothing was
+		Devices  []deviceJSON  `json:"devices"`  // PCI devices whose place is known
+		// how close each GPU is to other GPUs, NICs and NVMe drives, nearest first; not read
+		Peers []peerJSON `json:"peers,omitempty"`
+		Notes []noteJSON `json:"notes"` // facts that the kernel hides, a note each
 	}
 	nodeJSON struct {
-		ID          *int64     `json:"id"`                        // node ID of the kernel
-		Package     *int64     `json:"package"`                   // package that it is in; null unknown
-		CPUs        string     `json:"cpus"`                      // online CPUs, in list format
-		Memory      *int64     `json:"memory_kib"`                // memory in all, KiB; null unknown
-		Free        *int64     `json:"free_kib"`                  // free memory, KiB; null unknown
-		Reclaimable *int64     `json:"reclaimable_kib"`           // page cache and slab that the kernel can give back, KiB; null unknown
-		Kind        string     `json:"kind"`                      // kind of memory: dram, special (without CPUs) or none
-		Type        string     `json:"memory_type,omitempty"`     // type of its memory, where it has no CPUs: dram, hbm, cxl, pmem or gpu; absent when unknown
-		Evidence    []string   `json:"memory_evidence,omitempty"` // how memory_type is known, strongest first
-		HugePages   []poolJSON `json:"hugepages"`                 // pools of huge pages, by size
+		ID      *int64 `json:"id"`         // node ID of the kernel
+		Package *int64 `json:"package"`    // package that it is in; null unknown
+		CPUs    string `json:"cpus"`       // online CPUs, in list format
+		Memory  *int64 `json:"memory_kib"` // memory in all, KiB; null unknown
+		Free    *int64 `json:"free_kib"`   // free memory, KiB; null unknown
+		// page cache and slab that the kernel can give back, KiB; null unknown
+		Reclaimable *int64 `json:"reclaimable_kib"`
+		// kind of memory: dram, special (without CPUs) or none
+		Kind string `json:"kind"`
+		// type of its memory, where it has no CPUs: dram, hbm, cxl, pmem or gpu; absent when unknown
+		Type      string     `json:"memory_type,omitempty"`
+		Evidence  []string   `json:"memory_evidence,omitempty"` // how memory_type is known, strongest first
+		HugePages []poolJSON `json:"hugepages"`                 // pools of huge pages, by size
 	}
 	tieringJSON struct {
-		Demotion  bool       `json:"demotion"`        // whether the kernel moves cold pages to a slower tier
-		Promotion bool       `json:"promotion"`       // whether it brings hot pages back (bit 2 of kernel.numa_balancing)
+		Demotion bool `json:"demotion"` // whether the kernel moves cold pages to a slower tier
+		// whether it brings hot pages back (bit 2 of kernel.numa_balancing)
+		Promotion bool       `json:"promotion"`
 		Tiers     []tierJSON `json:"tiers,omitempty"` // the kernel's tiers, fastest first
 	}
 	tierJSON struct {
@@ -74,18 +86,24 @@ type (
 		Capacity *int64 `json:"capacity"` // relative speed, where the fastest CPU has 1024; null unknown
 	}
 	llcJSON struct {
-		ID    *int64 `json:"id"`       // number of the cache: the kernel's, as resctrl has it, or its position by lowest CPU
+		// number of the cache: the kernel's, as resctrl has it, or its position by lowest CPU
+		ID    *int64 `json:"id"`
 		CPUs  string `json:"cpus"`     // CPUs that share the cache, in list format
 		Nodes string `json:"nodes"`    // nodes of its CPUs, in list format; not read, but taken from the CPUs
 		Level *int64 `json:"level"`    // level of the cache, such as 3
 		Size  *int64 `json:"size_kib"` // size, KiB; null unknown
 	}
 	measuredJSON struct {
-		Latency   [][]*float64 `json:"latency_ns" null:"list"`      // latency from row to column, in the order of nodes, ns; null when not measured
-		Bandwidth [][]*float64 `json:"bandwidth_mib_s" null:"list"` // read bandwidth from row to column, in the order of nodes, MiB/s; null when not measured
-		LineOwn   float64      `json:"line_own_ns,omitempty"`       // a cache line from another core of the same last-level cache, ns; absent when not measured
-		LineOther float64      `json:"line_other_ns,omitempty"`     // a cache line from another last-level cache of the same node, ns; absent when not measured
-		Source    string       `json:"source,omitempty"`            // when it was measured: measured (now) or cached (before)
+		// latency from row to column, in the order of nodes, ns; null when not measured
+		Latency [][]*float64 `json:"latency_ns" null:"list"`
+		// read bandwidth from row to column, in the order of nodes, MiB/s; null when not measured
+		Bandwidth [][]*float64 `json:"bandwidth_mib_s" null:"list"`
+		// a cache line from another core of the same last-level cache, ns; absent when not measured
+		LineOwn float64 `json:"line_own_ns,omitempty"`
+		// a cache line from another last-level cache of the same node, ns; absent when not measured
+		LineOther float64 `json:"line_other_ns,omitempty"`
+		// when it was measured: measured (now) or cached (before)
+		Source string `json:"source,omitempty"`
 	}
 	deviceJSON struct {
 		Name string `json:"name"` // kernel name
@@ -94,17 +112,19 @@ type (
 		Node *int64 `json:"node"` // NUMA node that it is on; null unknown
 		Root string `json:"root"` // PCI root or port that it is behind
 
-		Bridges string `json:"bridges,omitempty"` // PCI bridges between root and device, from the root on, with slashes between them
-		GPU     string `json:"gpu,omitempty"`     // name of a GPU or accelerator: gpu0, by PCI address
-		Model   string `json:"model,omitempty"`   // model of a GPU
-		UUID    string `json:"uuid,omitempty"`    // UUID of a GPU
-		Chars   string `json:"chars,omitempty"`   // character devices of a GPU, major:minor, with blanks between them
+		// PCI bridges between root and device, from the root on, with slashes between them
+		Bridges string `json:"bridges,omitempty"`
+		GPU     string `json:"gpu,omitempty"`   // name of a GPU or accelerator: gpu0, by PCI address
+		Model   string `json:"model,omitempty"` // model of a GPU
+		UUID    string `json:"uuid,omitempty"`  // UUID of a GPU
+		Chars   string `json:"chars,omitempty"` // character devices of a GPU, major:minor, with blanks between them
 	}
 	peerJSON struct {
-		GPU      string `json:"gpu"`              // name of the GPU
-		Peer     string `json:"peer"`             // kernel name of the other device, of a GPU gpuN
-		Kind     string `json:"kind"`             // kind of the other device
-		Relation string `json:"relation"`         // how close they are, as nvidia-smi topo -m: PIX, PXB, PHB, NODE, SYS or ?
+		GPU  string `json:"gpu"`  // name of the GPU
+		Peer string `json:"peer"` // kernel name of the other device, of a GPU gpuN
+		Kind string `json:"kind"` // kind of the other device
+		// how close they are, as nvidia-smi topo -m: PIX, PXB, PHB, NODE, SYS or ?
+		Relation string `json:"relation"`
 		Switch   string `json:"switch,omitempty"` // PCI address of the switch that both are below; of PIX
 	}
 	noteJSON struct {
@@ -212,7 +232,8 @@ func listed[T ~int](s Set[T]) *string {
 
 func (h *Host) toJSON() hostJSON {
 	j := hostJSON{
-		Schema: Schema, CPU: h.CPU, Nodes: []nodeJSON{}, Packages: []packageJSON{}, Cores: []coreJSON{}, LLCs: []llcJSON{},
+		Schema: Schema, CPU: h.CPU, Nodes: []nodeJSON{}, Packages: []packageJSON{}, Cores: []coreJSON{},
+		LLCs:   []llcJSON{},
 		Online: listed(h.Online), Offline: h.Offline.String(), Allowed: listed(h.Allowed), Mems: listed(h.AllowedMems),
 		Devices: []deviceJSON{}, Notes: []noteJSON{},
 	}
@@ -281,7 +302,8 @@ func (h *Host) peersJSON() []peerJSON {
 	for _, g := range h.GPUs() {
 		peers := h.Peers(&g, GPU, Accel, NIC, NVMe)
 		for _, p := range peers[:min(len(peers), mostPeers)] {
-			x := peerJSON{GPU: g.GPU, Peer: cmp.Or(p.Device.GPU, p.Device.Name), Kind: string(p.Device.Kind), Relation: string(p.Relation)}
+			x := peerJSON{GPU: g.GPU, Peer: cmp.Or(p.Device.GPU, p.Device.Name), Kind: string(p.Device.Kind),
+				Relation: string(p.Relation)}
 			if p.Relation == PIX {
 				x.Switch = g.Switch()
 			}

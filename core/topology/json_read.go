@@ -146,7 +146,8 @@ func (w *wireReader) nodes(j *hostJSON) {
 			w.fail(path+".kind", "is %q; give dram, special or none", clip(n.Kind))
 		}
 		if n.Type != "" && !slices.Contains(MemoryTypes, node.Type) {
-			w.fail(path+".memory_type", "is %q; give dram, hbm, cxl, pmem or gpu, or leave it out where unknown", clip(n.Type))
+			w.fail(path+".memory_type", "is %q; give dram, hbm, cxl, pmem or gpu, or leave it out where unknown",
+				clip(n.Type))
 		}
 		if node.Memory >= 0 && node.Free > node.Memory {
 			w.fail(path+".free_kib", "is %d, more than the node's memory of %d", node.Free, node.Memory)
@@ -292,7 +293,8 @@ func (w *wireReader) packages(j *hostJSON) {
 	for _, n := range h.Nodes {
 		for _, p := range h.Packages {
 			if n.Package != None && n.Package != p.ID && n.CPUs.Intersects(p.CPUs) {
-				w.fail("nodes", "node %d is said to be in package %d, but has CPUs of package %d", n.ID, n.Package, p.ID)
+				w.fail("nodes", "node %d is said to be in package %d, but has CPUs of package %d", n.ID, n.Package,
+					p.ID)
 				return
 			}
 		}
@@ -432,7 +434,8 @@ func (w *wireReader) floats(path string, in [][]*float64, at []int) [][]float64 
 func square[T any](w *wireReader, path string, m [][]T) bool {
 	n := len(w.h.Nodes)
 	if len(m) != n {
-		w.fail(path, "has %s for %s; give one for each, in the order of nodes", plural(len(m), "row"), plural(n, "node"))
+		w.fail(path, "has %s for %s; give one for each, in the order of nodes", plural(len(m), "row"),
+			plural(n, "node"))
 		return false
 	}
 	for i, row := range m {
@@ -507,12 +510,15 @@ func (w *wireReader) gpu(path string, d *Device) {
 		w.fail(path+".uuid", "is %q; give letters, digits and dashes, %d at most", clip(d.UUID), mostUUID)
 	}
 	chars := strings.Fields(d.Chars)
-	if len(chars) > mostChars || strings.Join(chars, " ") != d.Chars || slices.ContainsFunc(chars, func(c string) bool { return !isCharNumber(c) }) {
-		w.fail(path+".chars", "is %q; give at most %d numbers such as 195:0 with a blank between them", clip(d.Chars), mostChars)
+	if len(chars) > mostChars || strings.Join(chars, " ") != d.Chars ||
+		slices.ContainsFunc(chars, func(c string) bool { return !isCharNumber(c) }) {
+		w.fail(path+".chars", "is %q; give at most %d numbers such as 195:0 with a blank between them", clip(d.Chars),
+			mostChars)
 	}
 	above := d.bridges()
 	bad := slices.ContainsFunc(above, func(pci string) bool { return !isPCIAddress(pci) })
 	if bad || len(above) > mostBridges {
-		w.fail(path+".bridges", "is %q; give at most %d addresses such as 0000:3b:00.0 with slashes between them", clip(d.Bridges), mostBridges)
+		w.fail(path+".bridges", "is %q; give at most %d addresses such as 0000:3b:00.0 with slashes between them",
+			clip(d.Bridges), mostBridges)
 	}
 }

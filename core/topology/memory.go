@@ -359,7 +359,8 @@ func (h *Host) byNumbers(j int) (all []evidence) {
 	try := func(source string, ns, bandwidth [][]float64) {
 		from := -1
 		for i := range h.Nodes {
-			if h.Nodes[i].Kind == DRAM && at(ns, i, i) > 0 && at(ns, i, j) > 0 && (from < 0 || at(ns, i, j) < at(ns, from, j)) {
+			if h.Nodes[i].Kind == DRAM && at(ns, i, i) > 0 && at(ns, i, j) > 0 &&
+				(from < 0 || at(ns, i, j) < at(ns, from, j)) {
 				from = i
 			}
 		}

@@ -197,7 +197,8 @@ func (spec *syntheticSpec) attribute(kind, attribute string) error {
 
 func parseMemory(text string) (KiB, error) {
 	digits := strings.TrimRight(text, "KMGTiBb")
-	units := map[string]uint64{"KiB": 1, "KB": 1, "MiB": 1 << 10, "MB": 1 << 10, "GiB": 1 << 20, "GB": 1 << 20, "TiB": 1 << 30, "TB": 1 << 30}
+	units := map[string]uint64{"KiB": 1, "KB": 1, "MiB": 1 << 10, "MB": 1 << 10, "GiB": 1 << 20, "GB": 1 << 20,
+		"TiB": 1 << 30, "TB": 1 << 30}
 	unit, ok := units[strings.TrimPrefix(text, digits)]
 	n, err := strconv.ParseUint(digits, 10, 32)
 	if err != nil || (!ok && text != "0") || n*unit > maxAmount>>10 {

@@ -108,7 +108,8 @@ func readCPUs(t *tree, h *Host) error {
 		}
 	}
 	if online.Empty() {
-		return fmt.Errorf("read %s: no CPU found; want sys/ and proc/ of a Linux machine, mounted or as gather wrote them", cpuDir)
+		return fmt.Errorf("read %s: no CPU found; want sys/ and proc/ of a Linux machine, mounted or as gather "+
+			"wrote them", cpuDir)
 	}
 	h.Online, h.Offline = online, present.Minus(online)
 	return nil
@@ -178,7 +179,8 @@ func noteLostMemory(t *tree, h *Host) error {
 		sum += n.Memory
 	}
 	if sum < whole.Memory-whole.Memory/10 {
-		t.note("memory", "the nodes show %.1f GiB, /proc/meminfo %.1f GiB: the rest is on no node, or not set up yet", float64(sum)/(1<<20), float64(whole.Memory)/(1<<20))
+		t.note("memory", "the nodes show %.1f GiB, /proc/meminfo %.1f GiB: the rest is on no node, or not set up yet",
+			float64(sum)/(1<<20), float64(whole.Memory)/(1<<20))
 	}
 	return nil
 }
@@ -403,7 +405,8 @@ func readCores(t *tree, h *Host) error {
 		t.note("cores", "the kernel does not show the SMT siblings of CPUs %s; each counts as a core", bare)
 	}
 	if !spread.Empty() {
-		t.note("cores", "CPUs %s are SMT siblings on different nodes; their core is counted to the node of its lowest CPU", spread)
+		t.note("cores",
+			"CPUs %s are SMT siblings on different nodes; their core is counted to the node of its lowest CPU", spread)
 	}
 	if unknown > 0 {
 		t.note("packages", "the kernel does not show the package of %s", plural(unknown, "core"))

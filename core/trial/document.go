@@ -25,27 +25,31 @@ const (
 
 // Document is a whole trial: what was planned, what was read, and what follows.
 type Document struct {
-	Schema     string    `json:"schema"`               // homenode-trial/1
-	Name       string    `json:"name"`                 // name of the trial
-	State      State     `json:"state"`                // state: running, done or stopped
-	Why        string    `json:"why,omitempty"`        // why it was stopped; absent when it was not
-	Homenode   string    `json:"homenode"`             // version of homenode
-	Machine    Machine   `json:"machine"`              // machine that it ran on
-	Boot       string    `json:"boot,omitempty"`       // boot ID at the newest start; absent when unknown
-	Workloads  []string  `json:"workloads,omitempty"`  // names or patterns of the workloads that were switched; absent is all
-	Plan       Plan      `json:"plan"`                 // what was planned
-	Balancing  bool      `json:"balancing"`            // whether kernel.numa_balancing was switched, too
-	Caches     bool      `json:"caches"`               // whether cache-aware scheduling was switched, too
-	Metrics    []Metric  `json:"metrics"`              // what was read; what the user asked for first
-	Prometheus string    `json:"prometheus,omitempty"` // URL that queries are sent to; absent without queries
-	Asked      int       `json:"asked"`                // number of metrics, from the first, that the user asked for: these are judged
-	Guards     []Guard   `json:"guards,omitempty"`     // bounds that stop the trial
-	Began      time.Time `json:"began"`                // when it began
-	Ended      time.Time `json:"ended,omitzero"`       // when it ended; absent while it goes on
-	Notes      []string  `json:"notes,omitempty"`      // what to know when reading the results, a sentence each
-	Periods    []Record  `json:"periods"`              // periods that were measured, in their order
-	Effects    []Effect  `json:"effects"`              // effects, of every metric and comparison; the metrics asked for first
-	Outlook    []Outlook `json:"outlook"`              // how long a trial must run to find small effects, with the noise of this one
+	Schema   string  `json:"schema"`         // homenode-trial/1
+	Name     string  `json:"name"`           // name of the trial
+	State    State   `json:"state"`          // state: running, done or stopped
+	Why      string  `json:"why,omitempty"`  // why it was stopped; absent when it was not
+	Homenode string  `json:"homenode"`       // version of homenode
+	Machine  Machine `json:"machine"`        // machine that it ran on
+	Boot     string  `json:"boot,omitempty"` // boot ID at the newest start; absent when unknown
+	// names or patterns of the workloads that were switched; absent is all
+	Workloads  []string `json:"workloads,omitempty"`
+	Plan       Plan     `json:"plan"`                 // what was planned
+	Balancing  bool     `json:"balancing"`            // whether kernel.numa_balancing was switched, too
+	Caches     bool     `json:"caches"`               // whether cache-aware scheduling was switched, too
+	Metrics    []Metric `json:"metrics"`              // what was read; what the user asked for first
+	Prometheus string   `json:"prometheus,omitempty"` // URL that queries are sent to; absent without queries
+	// number of metrics, from the first, that the user asked for: these are judged
+	Asked   int       `json:"asked"`
+	Guards  []Guard   `json:"guards,omitempty"` // bounds that stop the trial
+	Began   time.Time `json:"began"`            // when it began
+	Ended   time.Time `json:"ended,omitzero"`   // when it ended; absent while it goes on
+	Notes   []string  `json:"notes,omitempty"`  // what to know when reading the results, a sentence each
+	Periods []Record  `json:"periods"`          // periods that were measured, in their order
+	// effects, of every metric and comparison; the metrics asked for first
+	Effects []Effect `json:"effects"`
+	// how long a trial must run to find small effects, with the noise of this one
+	Outlook []Outlook `json:"outlook"`
 }
 
 // Machine is what a trial ran on.
@@ -62,13 +66,17 @@ type Machine struct {
 
 // Record is one period.
 type Record struct {
-	Block   int                  `json:"block"`             // block, from 0
-	Arm     Arm                  `json:"arm"`               // arm
-	Switch  float64              `json:"switch"`            // when the arm was switched to, seconds since the start of the trial
-	From    float64              `json:"from"`              // when its measured part began, seconds since the start of the trial
-	To      float64              `json:"to"`                // when its measured part ended, seconds since the start of the trial
-	Pending int                  `json:"pending,omitempty"` // settings and page moves that were not done when measuring began; absent for none
-	Values  map[string][]Reading `json:"values"`            // readings by metric
+	Block int `json:"block"` // block, from 0
+	Arm   Arm `json:"arm"`   // arm
+	// when the arm was switched to, seconds since the start of the trial
+	Switch float64 `json:"switch"`
+	// when its measured part began, seconds since the start of the trial
+	From float64 `json:"from"`
+	// when its measured part ended, seconds since the start of the trial
+	To float64 `json:"to"`
+	// settings and page moves that were not done when measuring began; absent for none
+	Pending int                  `json:"pending,omitempty"`
+	Values  map[string][]Reading `json:"values"` // readings by metric
 }
 
 // Outlook is how long a trial must run for one metric.
@@ -117,7 +125,8 @@ func (d *Document) Evaluate() {
 			}
 			d.Effects = append(d.Effects, e)
 			if k == 0 && e.Blocks > 1 {
-				d.Outlook = append(d.Outlook, Outlook{m.Name, e.Scale, e.Noise, Needs(&d.Plan, e.Noise, e.Scale, e.Of, judged*len(comparisons))})
+				d.Outlook = append(d.Outlook,
+					Outlook{m.Name, e.Scale, e.Noise, Needs(&d.Plan, e.Noise, e.Scale, e.Of, judged*len(comparisons))})
 			}
 		}
 	}
@@ -160,7 +169,8 @@ type SharedEffect struct {
 // Share returns a trial without names, commands, queries, paths, values and dates. What is in a
 // unit that only the user knows is left out.
 func (d *Document) Share() Shared {
-	s := Shared{Schema: ShareSchema, Homenode: d.Homenode, Month: d.Began.UTC().Format("2006-01"), Machine: d.Machine, Plan: d.Plan, Scope: "host", State: d.State, Blocks: d.Blocks(), Effects: []SharedEffect{}}
+	s := Shared{Schema: ShareSchema, Homenode: d.Homenode, Month: d.Began.UTC().Format("2006-01"), Machine: d.Machine,
+		Plan: d.Plan, Scope: "host", State: d.State, Blocks: d.Blocks(), Effects: []SharedEffect{}}
 	s.Machine.Host = ""
 	s.Plan.Seed = 0
 	if len(d.Workloads) > 0 {
@@ -180,7 +190,8 @@ func (d *Document) Share() Shared {
 		if i < d.Asked {
 			name = fmt.Sprintf("metric %d", i+1)
 		}
-		s.Effects = append(s.Effects, SharedEffect{name, d.Metrics[i].Lower, e.Arm, e.Base, e.Scale, e.Change, e.Low, e.High, e.Chance, e.Verdict, e.Blocks, e.Noise})
+		s.Effects = append(s.Effects, SharedEffect{name, d.Metrics[i].Lower, e.Arm, e.Base, e.Scale, e.Change, e.Low,
+			e.High, e.Chance, e.Verdict, e.Blocks, e.Noise})
 	}
 	slices.SortStableFunc(s.Effects, func(a, b SharedEffect) int { return cmp.Compare(a.Metric, b.Metric) })
 	return s

@@ -69,16 +69,19 @@ type Effect struct {
 	Low    float64 `json:"low"`    // lower end of its 95 % interval
 	High   float64 `json:"high"`   // upper end of its 95 % interval
 	// Chance is the probability of a difference as large as this where there is no effect.
-	Chance   float64 `json:"chance"`
-	Verdict  Verdict `json:"verdict"`            // verdict, corrected for all comparisons of the trial
-	Blocks   int     `json:"blocks"`             // number of blocks with both arms
-	Of       float64 `json:"of"`                 // mean of the base
-	Is       float64 `json:"is"`                 // mean of the arm
-	Carried  bool    `json:"carried,omitempty"`  // the effect of an arm outlasts the washout: only the second half of each period counts, and the effect may be larger
-	Noise    float64 `json:"noise"`              // standard deviation of the difference of one block
-	Per      []Pair  `json:"per_block"`          // difference of each block
-	Enough   bool    `json:"enough"`             // whether there were enough blocks for an interval
-	Excludes bool    `json:"excludes,omitempty"` // the interval excludes 0, though the verdict may be cannot tell: with several comparisons some do by chance
+	Chance  float64 `json:"chance"`
+	Verdict Verdict `json:"verdict"` // verdict, corrected for all comparisons of the trial
+	Blocks  int     `json:"blocks"`  // number of blocks with both arms
+	Of      float64 `json:"of"`      // mean of the base
+	Is      float64 `json:"is"`      // mean of the arm
+	// the effect of an arm outlasts the washout: only the second half of each period counts, and the effect may be
+	// larger
+	Carried bool    `json:"carried,omitempty"`
+	Noise   float64 `json:"noise"`     // standard deviation of the difference of one block
+	Per     []Pair  `json:"per_block"` // difference of each block
+	Enough  bool    `json:"enough"`    // whether there were enough blocks for an interval
+	// the interval excludes 0, though the verdict may be cannot tell: with several comparisons some do by chance
+	Excludes bool `json:"excludes,omitempty"`
 }
 
 // Pair is the difference between the two periods of one block.

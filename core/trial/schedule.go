@@ -91,13 +91,15 @@ func (p *Plan) Check() error {
 	case len(p.Arms) < 2:
 		return fmt.Errorf("arms %s: want two or more of off, balancing, caches, on", names(p.Arms))
 	case p.Blocks < Least(1):
-		return fmt.Errorf("blocks %d: want %d or more; fewer can show nothing with 95 %% confidence", p.Blocks, Least(1))
+		return fmt.Errorf("blocks %d: want %d or more; fewer can show nothing with 95 %% confidence", p.Blocks,
+			Least(1))
 	case p.Blocks > 10000:
 		return fmt.Errorf("blocks %d: want 10000 or fewer", p.Blocks)
 	case p.Every <= 0:
 		return fmt.Errorf("every %v: want more than 0", p.Every)
 	case p.Period < 4*p.Every:
-		return fmt.Errorf("period %v: want 4 readings or more, so %v or more with a reading every %v", p.Period, 4*p.Every, p.Every)
+		return fmt.Errorf("period %v: want 4 readings or more, so %v or more with a reading every %v", p.Period,
+			4*p.Every, p.Every)
 	case p.Washout < 0:
 		return fmt.Errorf("washout %v: want 0 or more", p.Washout)
 	}

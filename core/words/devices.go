@@ -10,19 +10,24 @@ var (
 	QueuesKept     = says("queues-kept", "Its number of queues is not changed: {}.")
 	NodeNoCPU      = says("node-no-cpu", "Node {} has no CPU online.")
 	NoneForIRQs    = says("none-for-irqs", "Every CPU of node {} is dedicated; none is left for interrupts.")
-	QueuePerCPU    = says("queue-per-cpu", "It has queues for all CPUs of the machine; requests complete on the CPU that made them.")
+	QueuePerCPU    = says("queue-per-cpu",
+		"It has queues for all CPUs of the machine; requests complete on the CPU that made them.")
 )
 
 // Helpers and links.
 var (
-	WeighsByVhost      = says("weighs-by-vhost", "It weighs as {.0f} MiB/s: its vhost threads use {.2f} CPUs for it, of {.2f} in all; its memory traffic is not counted.")
+	WeighsByVhost = says("weighs-by-vhost",
+		"It weighs as {.0f} MiB/s: its vhost threads use {.2f} CPUs for it, of {.2f} in all; its memory traffic is "+
+			"not counted.")
 	HelperFollows      = says("helper-follows", "It works for {and} and follows: it holds {size}, they hold {size}.")
 	HelperFollowsBound = says("helper-follows-bound", "It works for {and} and follows: {}")
 	HelperStays        = says("helper-stays", "It works for {and} and does not follow: {}")
-	HelperServesMany   = says("helper-serves-many", "It works for {and}, which are on {nodes} but share no node, so it stays.")
-	HelperIsLarger     = says("helper-is-larger", "It works for {and} and holds {size}, they hold {size}: they move to it, and it stays.")
-	ClientStays        = says("client-stays", "{} cannot come to it. {}")
-	ClientNear         = says("client-near", "It is already near {and}.")
-	HelpersStay        = says("helpers-stay", "The configuration has near.follow: false.")
-	ClassMovesNot      = says("class-moves-not", "Class {} does not move.")
+	HelperServesMany   = says("helper-serves-many",
+		"It works for {and}, which are on {nodes} but share no node, so it stays.")
+	HelperIsLarger = says("helper-is-larger",
+		"It works for {and} and holds {size}, they hold {size}: they move to it, and it stays.")
+	ClientStays   = says("client-stays", "{} cannot come to it. {}")
+	ClientNear    = says("client-near", "It is already near {and}.")
+	HelpersStay   = says("helpers-stay", "The configuration has near.follow: false.")
+	ClassMovesNot = says("class-moves-not", "Class {} does not move.")
 )

@@ -2,8 +2,9 @@ package words
 
 // Latency goals, and the use of CPUs that follows from them.
 var (
-	GoalNone     = says("goal-none", "No workload has a latency goal: share.target applies.")
-	GoalNow      = says("goal-now", "Batch work gives way so that its goal holds: {} {} of {}, {%} of the limit is left.")
+	GoalNone = says("goal-none", "No workload has a latency goal: share.target applies.")
+	GoalNow  = says("goal-now",
+		"Batch work gives way so that its goal holds: {} {} of {}, {%} of the limit is left.")
 	GoalIs       = says("goal-is", "Its goal is {} of at most {}. {}")
 	GoalWaits    = says("goal-waits", "Its metric has no value yet.")
 	GoalUnread   = says("goal-unread", "Its metric cannot be read: {}.")

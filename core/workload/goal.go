@@ -152,7 +152,8 @@ func ParseGoal(text string) (g Goal, err error) {
 		case "of":
 			g.From = GoalSource(value)
 			if g.From.Named() {
-				const why = "only the operator's configuration names commands, files and queries: want kernel or baseline"
+				const why = "only the operator's configuration names commands, files and queries: want kernel or " +
+					"baseline"
 				return g, fmt.Errorf("of=%s; %s", value, why)
 			}
 			if g.From != FromKernel && g.From != FromBaseline {

@@ -83,10 +83,12 @@ func (g *Grant) Allows(p Permission, namespace string, labels map[string]string)
 			return false
 		}
 	}
-	if !slices.ContainsFunc(g.Namespaces, func(pattern string) bool { return doublestar.MatchUnvalidated(pattern, namespace) }) {
+	if !slices.ContainsFunc(g.Namespaces,
+		func(pattern string) bool { return doublestar.MatchUnvalidated(pattern, namespace) }) {
 		return false
 	}
-	return slices.ContainsFunc(g.Allow, func(have Permission) bool { return have == p || slices.Contains(implied[have], p) })
+	return slices.ContainsFunc(g.Allow,
+		func(have Permission) bool { return have == p || slices.Contains(implied[have], p) })
 }
 
 // Granted reports whether some grant allows an owner that is a namespace to make a wish, whatever
@@ -181,7 +183,8 @@ func (w *Wishes) Over(spec *Spec, asked *Asked, backing Backing, may func(Permis
 	return refused
 }
 
-func (w *Wishes) overClass(spec *Spec, asked *Asked, backing Backing, may func(Permission) bool, no func(string, words.Reason)) {
+func (w *Wishes) overClass(spec *Spec, asked *Asked, backing Backing, may func(Permission) bool,
+	no func(string, words.Reason)) {
 	class, tier := w.Class, w.Tier
 	if class == "" && tier == BatchTier {
 		class = Batch

@@ -309,7 +309,8 @@ func Alike(all []Named, name string) []ID {
 	for i := range all {
 		n := &all[i]
 		best := -1
-		for _, own := range append([]string{string(n.ID), n.Name, path.Base(n.Cgroup), unitStem(path.Base(n.Cgroup))}, n.Also...) {
+		for _, own := range append([]string{string(n.ID), n.Name, path.Base(n.Cgroup), unitStem(path.Base(n.Cgroup))},
+			n.Also...) {
 			if len(own) < 2 || len(own) > 4*mostTyped {
 				continue
 			}

@@ -283,7 +283,8 @@ func ParseNear(text string) ([]Near, error) {
 				continue
 			}
 		default:
-			err = fmt.Errorf("%q: want device=NAME, gpu=auto, process=NAME or service=NAME, and policy=required, policy=socket or policy=preferred after it", word)
+			err = fmt.Errorf("%q: want device=NAME, gpu=auto, process=NAME or service=NAME, and policy=required, "+
+				"policy=socket or policy=preferred after it", word)
 		}
 		if err != nil {
 			return nil, err

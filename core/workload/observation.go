@@ -185,7 +185,8 @@ type Thread struct {
 	// by node of the memory, the older the less: what it uses lies there. Rising by node;
 	// empty where nothing was sampled.
 	Faults []NodeFaults `json:",omitempty"`
-	Scans  uint64       `json:",omitempty"` // how often NUMA balancing has gone through the memory of its process so far
+	// how often NUMA balancing has gone through the memory of its process so far
+	Scans uint64 `json:",omitempty"`
 }
 
 // ProcessMemory is where the anonymous memory of one process lies.
@@ -226,8 +227,10 @@ type Executed struct {
 type Slices struct {
 	PerSecond float64       `json:",omitzero"` // how often some thread was put on a CPU
 	Mean      time.Duration `json:",omitzero"` // for which it ran then
-	Waited    float64       `json:",omitzero"` // share, 0 to 1, of the time that threads wanted to run in which they waited for a CPU
-	Asleep    float64       `json:",omitzero"` // share, 0 to 1, of the time in which busy threads wanted nothing; those that used a hundredth of a CPU or more
+	// share, 0 to 1, of the time that threads wanted to run in which they waited for a CPU
+	Waited float64 `json:",omitzero"`
+	// share, 0 to 1, of the time in which busy threads wanted nothing; those that used a hundredth of a CPU or more
+	Asleep float64 `json:",omitzero"`
 }
 
 // Vhost is the threads of the kernel that carry the packets and blocks of a guest (vhost): since
@@ -251,14 +254,21 @@ type Kernel struct {
 // another: totals (of CPU time, of what was executed), the length of the window, time slices, vhost
 // threads, what limits of its own held back, what it used of its memory and memory of the kernel are not compared.
 func (o *Observation) Same(p *Observation) bool {
-	return o.CPUUse == p.CPUUse && o.Waited == p.Waited && o.WaitedFrom == p.WaitedFrom && o.ID == p.ID && o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
-		same(o.VCPUs, p.VCPUs) && o.AskedFor.Equal(p.AskedFor) && (o.Asked == nil) == (p.Asked == nil) && slices.EqualFunc(o.Asked, p.Asked, AskedMemory.same) &&
-		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) && same(o.Movable, p.Movable) &&
+	return o.CPUUse == p.CPUUse && o.Waited == p.Waited && o.WaitedFrom == p.WaitedFrom && o.ID == p.ID &&
+		o.Name == p.Name && o.Kind == p.Kind && o.Cgroup == p.Cgroup && o.Threads == p.Threads &&
+		same(o.VCPUs, p.VCPUs) && o.AskedFor.Equal(p.AskedFor) && (o.Asked == nil) == (p.Asked == nil) &&
+		slices.EqualFunc(o.Asked, p.Asked, AskedMemory.same) &&
+		same(o.Memory, p.Memory) && same(o.RanOn, p.RanOn) && same(o.Processes, p.Processes) && same(o.Anon, p.Anon) &&
+		same(o.Movable, p.Movable) &&
 		o.CPUs.Equal(p.CPUs) && o.Mems.Equal(p.Mems) && o.Lower.Equal(p.Lower) &&
 		o.RanOnFrom == p.RanOnFrom && o.Bandwidth == p.Bandwidth && o.Accesses == p.Accesses &&
-		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.Owner == p.Owner && o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered && o.Unasked == p.Unasked && o.FirstSeen == p.FirstSeen &&
-		o.UnevenCPUs == p.UnevenCPUs && o.UnevenMems == p.UnevenMems && o.Caps == p.Caps && o.Pinned == p.Pinned && o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal &&
-		sameThreads(o.PerThread, p.PerThread) && sameProcesses(o.PerProcess, p.PerProcess) && (o.VCPUSets == nil) == (p.VCPUSets == nil) && slices.EqualFunc(o.VCPUSets, p.VCPUSets, topology.CPUSet.Equal)
+		o.OwnPolicy == p.OwnPolicy && o.CgroupID == p.CgroupID && o.UID == p.UID && o.Owner == p.Owner &&
+		o.MemoryUnread == p.MemoryUnread && o.MemoryMoved == p.MemoryMoved && o.Unanswered == p.Unanswered &&
+		o.Unasked == p.Unasked && o.FirstSeen == p.FirstSeen &&
+		o.UnevenCPUs == p.UnevenCPUs && o.UnevenMems == p.UnevenMems && o.Caps == p.Caps && o.Pinned == p.Pinned &&
+		o.PinnedWhy == p.PinnedWhy && o.Terminal == p.Terminal &&
+		sameThreads(o.PerThread, p.PerThread) && sameProcesses(o.PerProcess, p.PerProcess) &&
+		(o.VCPUSets == nil) == (p.VCPUSets == nil) && slices.EqualFunc(o.VCPUSets, p.VCPUSets, topology.CPUSet.Equal)
 }
 
 func (a AskedMemory) same(b AskedMemory) bool {
@@ -270,10 +280,11 @@ func same[T comparable](a, b []T) bool {
 }
 
 func sameThreads(a, b []Thread) bool {
-	return len(a) == len(b) && (a == nil) == (b == nil) && (len(a) == 0 || &a[0] == &b[0] || slices.EqualFunc(a, b, func(t, u Thread) bool {
-		return t.Process == u.Process && t.TID == u.TID && t.Use == u.Use && t.Scans == u.Scans &&
-			t.CPUs.Equal(u.CPUs) && t.On.Equal(u.On) && same(t.Faults, u.Faults)
-	}))
+	return len(a) == len(b) && (a == nil) == (b == nil) &&
+		(len(a) == 0 || &a[0] == &b[0] || slices.EqualFunc(a, b, func(t, u Thread) bool {
+			return t.Process == u.Process && t.TID == u.TID && t.Use == u.Use && t.Scans == u.Scans &&
+				t.CPUs.Equal(u.CPUs) && t.On.Equal(u.On) && same(t.Faults, u.Faults)
+		}))
 }
 
 func sameProcesses(a, b []ProcessMemory) bool {
@@ -445,7 +456,8 @@ type NodeUse struct {
 type Pressure struct {
 	Resource string  `json:"resource"` // resource: cpu, memory or io
 	Some     float64 `json:"some"`     // share of the time in which some task waited for it, percent
-	Full     float64 `json:"full"`     // share of the time in which all tasks waited for it, percent; 0 for cpu, where the kernel does not define it
+	// share of the time in which all tasks waited for it, percent; 0 for cpu, where the kernel does not define it
+	Full float64 `json:"full"`
 }
 
 // SourceStatus is whether a source of figures can be used here, and why not.

@@ -79,14 +79,17 @@ type Spec struct {
 	Near       []Near           // devices and workloads it talks to
 	Nodes      topology.NodeSet // nodes it may use; empty means any
 	MaxNodes   int              // most nodes it may be split over; 0 means no limit
-	MinNodes   int              `json:",omitzero"` // fewest nodes it may be on, of a split with Even or of floating work; 0 and 1 mean any number
-	Even       bool             // a split gives every node the same part, for guests that see their nodes; else by what the nodes have
-	Bandwidth  int64            // memory bandwidth it needs, MiB/s; 0 when unknown
-	Tier       Tier             `json:",omitzero"`  // "": by its class
-	ForGPUs    bool             `json:",omitzero"`  // Nodes and MinNodes are the nodes of the GPUs that its processes were found to use
-	Isolated   bool             `json:",omitzero"`  // dedicated work: what the kernel can move goes off its CPUs
-	Goals      []Goal           `json:",omitempty"` // what batch work must not make it miss
-	Given      bool             // size and class come from a person or an orchestrator, not from what was seen
+	// fewest nodes it may be on, of a split with Even or of floating work; 0 and 1 mean any number
+	MinNodes int `json:",omitzero"`
+	// a split gives every node the same part, for guests that see their nodes; else by what the nodes have
+	Even      bool
+	Bandwidth int64 // memory bandwidth it needs, MiB/s; 0 when unknown
+	Tier      Tier  `json:",omitzero"` // "": by its class
+	// Nodes and MinNodes are the nodes of the GPUs that its processes were found to use
+	ForGPUs  bool   `json:",omitzero"`
+	Isolated bool   `json:",omitzero"`  // dedicated work: what the kernel can move goes off its CPUs
+	Goals    []Goal `json:",omitempty"` // what batch work must not make it miss
+	Given    bool   // size and class come from a person or an orchestrator, not from what was seen
 }
 
 // LinkKind is how a workload is tied to a device or a helper.
@@ -101,7 +104,8 @@ const (
 	ByVFIO      LinkKind = "vfio"       // a device handed to it whole
 	ByNetDisk   LinkKind = "net-disk"   // a disk that a server has: Ceph, iSCSI, NBD, NFS
 	ByGPU       LinkKind = "gpu"        // a GPU or accelerator whose device file it has open
-	BySocket    LinkKind = "socket"     // a connection to a process of this host that serves its storage, network or TPM
+	// a connection to a process of this host that serves its storage, network or TPM
+	BySocket LinkKind = "socket"
 )
 
 // Link is a device or a helper process that a workload was found to use.

@@ -52,7 +52,8 @@ func ParseTier(s string) (Tier, error) {
 	if s == "" {
 		return "", nil
 	}
-	if t, ok := map[string]Tier{"2": OnlineStrict, "1": Online, "0": Normal, "-1": BatchTier, "-2": BatchTier}[strings.TrimSpace(s)]; ok {
+	if t, ok := map[string]Tier{"2": OnlineStrict, "1": Online, "0": Normal, "-1": BatchTier,
+		"-2": BatchTier}[strings.TrimSpace(s)]; ok {
 		return t, nil
 	}
 	if s == offline {
@@ -61,7 +62,8 @@ func ParseTier(s string) (Tier, error) {
 	if slices.Contains(Tiers, Tier(s)) {
 		return Tier(s), nil
 	}
-	return "", fmt.Errorf("tier %q: want online-strict, online, normal or batch, or 2 to -2 as Group Identity has them", s)
+	return "", fmt.Errorf("tier %q: want online-strict, online, normal or batch, or 2 to -2 as Group Identity has them",
+		s)
 }
 
 // UnmarshalText reads a tier as Class.UnmarshalText does a class.

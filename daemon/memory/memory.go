@@ -115,7 +115,8 @@ func (m *Store) Commit(b plan.Batch) error {
 func (m *Store) Journal() ([]plan.Entry, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Values(m.journal), func(a, b plan.Entry) int { return cmp.Compare(a.Seq, b.Seq) }), nil
+	return slices.SortedFunc(maps.Values(m.journal), func(a, b plan.Entry) int { return cmp.Compare(a.Seq, b.Seq) }),
+		nil
 }
 
 // LastSeq implements daemon.Store.
@@ -136,7 +137,8 @@ func (m *Store) Placements() ([]plan.Placement, error) {
 func (m *Store) Moves() ([]plan.Move, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.SortedFunc(maps.Values(m.moves), func(a, b plan.Move) int { return cmp.Compare(a.Workload, b.Workload) }), nil
+	return slices.SortedFunc(maps.Values(m.moves),
+		func(a, b plan.Move) int { return cmp.Compare(a.Workload, b.Workload) }), nil
 }
 
 // History implements daemon.Store.

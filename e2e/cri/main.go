@@ -102,7 +102,8 @@ func invoke(conn *grpc.ClientConn, c call) (json.RawMessage, error) {
 		return nil, fmt.Errorf("%s: %w", c.Method, err)
 	}
 	// A runtime that was just started again is waited for.
-	if err := conn.Invoke(context.Background(), "/runtime.v1.RuntimeService/"+c.Method, request, response, grpc.WaitForReady(true)); err != nil {
+	if err := conn.Invoke(context.Background(), "/runtime.v1.RuntimeService/"+c.Method, request, response,
+		grpc.WaitForReady(true)); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Method, err)
 	}
 	return protojson.Marshal(response)

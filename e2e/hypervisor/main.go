@@ -3,10 +3,9 @@
 // Command hypervisor is PID 1 of a guest in which libvirt, containerd or CRI-O runs, until the
 // tests take over. It mounts the disk, starts the daemons without an init system (the
 // system bus and libvirtd, or the container runtime), lets libvirt learn what its QEMU can do, or
-// the runtime unpack its image, and waits: here the rig saves the machine. A machine that was saved goes on when it finds a file system on
-// its second disk, and runs /e2e/guest from there as PID 1. Where the kernel command
-// line names a program to hand over to, as it does for the disk with systemd, it
-// only mounts the disk and becomes that program.
+// the runtime unpack its image, and waits: here the rig saves the machine. A machine that was saved goes on when it
+// finds a file system on its second disk, and runs /e2e/guest from there as PID 1. Where the kernel command line names
+// a program to hand over to, as it does for the disk with systemd, it only mounts the disk and becomes that program.
 package main
 
 import (
@@ -95,7 +94,8 @@ func root() error {
 			return fmt.Errorf("move %s: %w", dir, err)
 		}
 	}
-	if err := errors.Join(syscall.Chdir(at), syscall.Mount(at, "/", "", syscall.MS_MOVE, ""), syscall.Chroot("."), syscall.Chdir("/")); err != nil {
+	if err := errors.Join(syscall.Chdir(at), syscall.Mount(at, "/", "", syscall.MS_MOVE, ""), syscall.Chroot("."),
+		syscall.Chdir("/")); err != nil {
 		return fmt.Errorf("change root: %w", err)
 	}
 	return nil
@@ -111,8 +111,10 @@ func mounts() error {
 			return err
 		}
 	}
-	for n, name := range []string{"stdin", "stdout", "stderr"} { // as udev has them; crun reads a container's update from there
-		if err := os.Symlink(fmt.Sprint("/proc/self/fd/", n), "/dev/"+name); err != nil && !errors.Is(err, os.ErrExist) {
+	// as udev has them; crun reads a container's update from there
+	for n, name := range []string{"stdin", "stdout", "stderr"} {
+		if err := os.Symlink(fmt.Sprint("/proc/self/fd/", n), "/dev/"+name); err != nil &&
+			!errors.Is(err, os.ErrExist) {
 			return err
 		}
 	}
@@ -150,7 +152,8 @@ func users() error {
 		kvm         = 103
 		helper      = "/usr/lib/dbus-1.0/dbus-daemon-launch-helper"
 	)
-	for _, dir := range []string{"/run/dbus", "/run/lock", "/run/libvirt", "/var/lib/libvirt/qemu", "/var/cache/libvirt/qemu"} {
+	for _, dir := range []string{"/run/dbus", "/run/lock", "/run/libvirt", "/var/lib/libvirt/qemu",
+		"/var/cache/libvirt/qemu"} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
@@ -171,7 +174,8 @@ func daemons() error {
 		{"virtlogd", "-d"},
 		{"libvirtd", "-d"},
 		{"virsh", "-c", "qemu:///system", "domcapabilities"},
-		{"dbus-send", "--system", "--print-reply", "--reply-timeout=120000", "--dest=org.libvirt", "/org/libvirt/QEMU", "org.libvirt.Connect.ListDomains", "uint32:0"},
+		{"dbus-send", "--system", "--print-reply", "--reply-timeout=120000", "--dest=org.libvirt", "/org/libvirt/QEMU",
+			"org.libvirt.Connect.ListDomains", "uint32:0"},
 	} {
 		start := time.Now()
 		if err := command(argv...); err != nil {
@@ -179,7 +183,8 @@ func daemons() error {
 		}
 		if argv[0] == "libvirtd" {
 			// Its first process ends before it listens.
-			if err := until(time.Minute, func() error { _, err := os.Stat("/run/libvirt/libvirt-sock"); return err }); err != nil {
+			if err := until(time.Minute,
+				func() error { _, err := os.Stat("/run/libvirt/libvirt-sock"); return err }); err != nil {
 				return fmt.Errorf("libvirtd does not listen: %w", err)
 			}
 		}
@@ -222,7 +227,9 @@ func containers(program string) error {
 		load = append(load, []string{"ctr", "-n", "k8s.io", "image", "import", "--local", image})
 	}
 	if program == "crio" {
-		said, load = "Registered SIGHUP", [][]string{{"skopeo", "copy", "oci-archive:/image.tar", "containers-storage:[overlay@/var/lib/containers/storage+/run/containers/storage]docker.io/e2e/busybox:1"}}
+		said, load = "Registered SIGHUP",
+			[][]string{{"skopeo", "copy", "oci-archive:/image.tar",
+				"containers-storage:[overlay@/var/lib/containers/storage+/run/containers/storage]docker.io/e2e/busybox:1"}}
 	}
 	c := exec.Command(program)
 	c.Stdout, c.Stderr = log, log
@@ -233,7 +240,8 @@ func containers(program string) error {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
-	for limit := time.After(3 * time.Minute); !strings.Contains(read(runtimeLog), said); time.Sleep(50 * time.Millisecond) {
+	for limit := time.After(3 * time.Minute); !strings.Contains(read(runtimeLog),
+		said); time.Sleep(50 * time.Millisecond) {
 		select {
 		case err := <-ended:
 			return fmt.Errorf("%s has ended: %v", program, err)

@@ -45,7 +45,8 @@ func judgeAlert(t *tally, _ counts) (string, error) {
 			return "", err
 		}
 	}
-	test, err := json.Marshal(alertTest(filepath.Join(root, "packaging", "prometheus", "homenode.rules.yml"), t.scrapes["torn"], t.scrapes["home"]))
+	test, err := json.Marshal(alertTest(filepath.Join(root, "packaging", "prometheus", "homenode.rules.yml"),
+		t.scrapes["torn"], t.scrapes["home"]))
 	if err != nil {
 		return "", err
 	}
@@ -108,11 +109,13 @@ func alertTest(rules string, torn, home []string) any {
 	state := func(time, state string) expr {
 		e := expr{Expr: `ALERTS{alertname="HomenodeWorkloadTorn"}`, Time: time}
 		if state != "" {
-			e.Samples = []sample{{`ALERTS{alertname="HomenodeWorkloadTorn",alertstate="` + state + `",instance="guest:4663",job="homenode",severity="warning",workload="/db"}`, 1}}
+			e.Samples = []sample{{`ALERTS{alertname="HomenodeWorkloadTorn",alertstate="` + state +
+				`",instance="guest:4663",job="homenode",severity="warning",workload="/db"}`, 1}}
 		}
 		return e
 	}
 	return map[string]any{"rule_files": []string{rules}, "evaluation_interval": "1m", "tests": []any{map[string]any{
-		"interval": "1m", "input_series": input, "promql_expr_test": []expr{state("10m", "pending"), state("18m", "firing"), state("25m", "")},
+		"interval": "1m", "input_series": input, "promql_expr_test": []expr{state("10m", "pending"),
+			state("18m", "firing"), state("25m", "")},
 	}}}
 }

@@ -78,7 +78,8 @@ func judgeServed(scene string, enough float64) func(*tally, counts) (string, err
 			placedFirst := atStart || (scene == "pods" && b.arm == homenodePhase)
 			judged := strings.HasPrefix(b.arm, homenodePhase) && (!b.cold || placedFirst)
 			if judged && share < enough {
-				trouble = cmp.Or(trouble, fmt.Errorf("%s: %s of the misses are served by local memory, want %s", name, percent(share), percent(enough)))
+				trouble = cmp.Or(trouble, fmt.Errorf("%s: %s of the misses are served by local memory, want %s", name,
+					percent(share), percent(enough)))
 			}
 		}
 		if len(said) == 0 {
@@ -118,7 +119,9 @@ func judgeHarmless(scene string) func(*tally, counts) (string, error) {
 			}
 			times[b.arm][b.cold] = b.nanoseconds(m)
 			if share := missesShare(b.all); scene == "idle-local" && share < servedEnough {
-				return "", fmt.Errorf("%s: local memory serves %s of the misses; this scene starts with all memory local", b.arm, percent(share))
+				return "",
+					fmt.Errorf("%s: local memory serves %s of the misses; this scene starts with all memory local",
+						b.arm, percent(share))
 			}
 		}
 		var said []string
@@ -134,7 +137,9 @@ func judgeHarmless(scene string) func(*tally, counts) (string, error) {
 			}
 			said = append(said, fmt.Sprintf("%s %.3f", when, homenode/kernel))
 			if homenode > harmless*kernel {
-				trouble = cmp.Or(trouble, fmt.Errorf("%s: homenode takes %.3f of the kernel's modelled time, at most %g is allowed", when, homenode/kernel, harmless))
+				trouble = cmp.Or(trouble,
+					fmt.Errorf("%s: homenode takes %.3f of the kernel's modelled time, at most %g is allowed", when,
+						homenode/kernel, harmless))
 			}
 		}
 		if trouble != nil {
@@ -167,7 +172,8 @@ func bottlesOf(t *tally, c counts, scene string) (out []bottled, err error) {
 }
 
 func bottledOf(t *tally, c counts, scene string, m markRecord) (bottled, error) {
-	b := bottled{scene: scene, arm: m.phase, cold: m.tag == suite.BottleTag(scene, m.phase, true), seed: t.shape.Seed, all: map[place]access{}, least: 1}
+	b := bottled{scene: scene, arm: m.phase, cold: m.tag == suite.BottleTag(scene, m.phase, true), seed: t.shape.Seed,
+		all: map[place]access{}, least: 1}
 	if c[m.tag] == nil {
 		return b, fmt.Errorf("%s: the plugin wrote nothing for its mark", m.phase)
 	}
@@ -181,7 +187,8 @@ func bottledOf(t *tally, c counts, scene string, m markRecord) (bottled, error) 
 			return b, fmt.Errorf("%s: %s made %d loads, %d were counted", m.phase, w.name, want, a.loads)
 		}
 		if served := a.misses + a.near + a.far; a.misses == 0 || served > a.loads+a.stores {
-			return b, fmt.Errorf("%s: %s made %d accesses, of which %d missed", m.phase, w.name, a.loads+a.stores, served)
+			return b, fmt.Errorf("%s: %s made %d accesses, of which %d missed", m.phase, w.name, a.loads+a.stores,
+				served)
 		}
 		b.least = min(b.least, missesShare(one))
 	}
@@ -202,7 +209,9 @@ func (r *report) bottled(g *guest, all []bottled) {
 }
 
 // bottleHead are the columns of the table of each scene.
-var bottleHead = []string{"managed by", "counted", "seeds", "misses served by local memory", "worst program", "misses, of accesses", "lines from the other node's cache, of accesses", "*modelled* ns an access", "*modelled* time, of the kernel's alone"}
+var bottleHead = []string{"managed by", "counted", "seeds", "misses served by local memory", "worst program",
+	"misses, of accesses", "lines from the other node's cache, of accesses", "*modelled* ns an access",
+	"*modelled* time, of the kernel's alone"}
 
 // perAccess is a figure of so many accesses.
 func perAccess(n uint64, a access) float64 {
@@ -254,8 +263,10 @@ func bottleTables(all []bottled, m machine) map[string]*table {
 			k.arm, counted, strconv.Itoa(len(bs)),
 			spread("%.1f", func(b bottled) float64 { return 100 * missesShare(b.all) }) + " %",
 			spread("%.1f", func(b bottled) float64 { return 100 * b.least }) + " %",
-			spread("%.1f", func(b bottled) float64 { a := total(b.all, everything); return perAccess(a.misses, a) }) + " %",
-			spread("%.2f", func(b bottled) float64 { a := total(b.all, everything); return perAccess(a.far, a) }) + " %",
+			spread("%.1f", func(b bottled) float64 { a := total(b.all, everything); return perAccess(a.misses, a) }) +
+				" %",
+			spread("%.2f", func(b bottled) float64 { a := total(b.all, everything); return perAccess(a.far, a) }) +
+				" %",
 			spread("%.1f", nanoseconds), against,
 		})
 	}
@@ -309,7 +320,8 @@ func onceASeed(all []bottled) ([]bottled, error) {
 		once[i] = b
 	}
 	if differ > 0 {
-		return once, fmt.Errorf("guests of one seed, in virtual time, counted the same in %d of %d cases", same, same+differ)
+		return once, fmt.Errorf("guests of one seed, in virtual time, counted the same in %d of %d cases", same,
+			same+differ)
 	}
 	return once, nil
 }

@@ -19,14 +19,17 @@ import (
 
 // bottleColumns are those of the files that keep what guests counted: a line for each pair of
 // nodes, summed over the programs. "least" is the share of local misses of the worst program.
-var bottleColumns = []string{"scene", "seed", "left to", "from the first page", "threads", "least", "cpunode", "memnode", "loads", "stores", "misses", "near", "far"}
+var bottleColumns = []string{"scene", "seed", "left to", "from the first page", "threads", "least", "cpunode",
+	"memnode", "loads", "stores", "misses", "near", "far"}
 
 // rows are the lines of what one guest counted under one arm.
 func (b bottled) rows() [][]string {
 	var r [][]string
-	for _, p := range slices.SortedFunc(maps.Keys(b.all), func(a, b place) int { return cmp.Or(cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.mem, b.mem)) }) {
+	for _, p := range slices.SortedFunc(maps.Keys(b.all),
+		func(a, b place) int { return cmp.Or(cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.mem, b.mem)) }) {
 		a := b.all[p]
-		row := []string{b.scene, strconv.Itoa(b.seed), b.arm, strconv.FormatBool(b.cold), strconv.Itoa(b.threads), strconv.FormatFloat(b.least, 'f', 6, 64), strconv.Itoa(p.cpu), strconv.Itoa(p.mem)}
+		row := []string{b.scene, strconv.Itoa(b.seed), b.arm, strconv.FormatBool(b.cold), strconv.Itoa(b.threads),
+			strconv.FormatFloat(b.least, 'f', 6, 64), strconv.Itoa(p.cpu), strconv.Itoa(p.mem)}
 		for _, n := range []uint64{a.loads, a.stores, a.misses, a.near, a.far} {
 			row = append(row, strconv.FormatUint(n, 10))
 		}
@@ -45,8 +48,10 @@ func bottleOrigin(g *guest) string {
 		}
 	}
 	load, _, _ := strings.Cut(readFile("/proc/loadavg"), " ")
-	return fmt.Sprintf("%s: guest %s, seed %d: %d nodes of %d CPUs and %d MiB, cache of %s; Linux %s; emulated on %d CPUs (%s) at load %s",
-		time.Now().UTC().Format("2006-01-02 15:04"), g.shape.Name, g.shape.Seed, g.shape.Nodes, g.shape.CPUsPerNode, g.shape.NodeMiB, g.shape.Cache, g.tools.kernel, runtime.NumCPU(), model, load)
+	return fmt.Sprintf("%s: guest %s, seed %d: %d nodes of %d CPUs and %d MiB, cache of %s; Linux %s; emulated on %d "+
+		"CPUs (%s) at load %s",
+		time.Now().UTC().Format("2006-01-02 15:04"), g.shape.Name, g.shape.Seed, g.shape.Nodes, g.shape.CPUsPerNode,
+		g.shape.NodeMiB, g.shape.Cache, g.tools.kernel, runtime.NumCPU(), model, load)
 }
 
 func readFile(name string) string {
@@ -106,7 +111,9 @@ func addRow(all []bottled, row []string) ([]bottled, error) {
 	b := bottled{scene: row[0], arm: row[2], cold: row[3] == "true", all: map[place]access{}}
 	var p place
 	var a access
-	_, err := fmt.Sscan(strings.Join([]string{row[1], row[4], row[5], row[6], row[7], row[8], row[9], row[10], row[11], row[12]}, " "),
+	_,
+		err := fmt.Sscan(strings.Join([]string{row[1], row[4], row[5], row[6], row[7], row[8], row[9], row[10], row[11],
+		row[12]}, " "),
 		&b.seed, &b.threads, &b.least, &p.cpu, &p.mem, &a.loads, &a.stores, &a.misses, &a.near, &a.far)
 	if err != nil || (row[3] != "true" && row[3] != "false") {
 		return nil, fmt.Errorf("%q: want %s", row, strings.Join(bottleColumns, ","))
@@ -257,26 +264,56 @@ func bottleSummary(all []bottled) *table {
 
 // bottleScenes are the headings of the page.
 var bottleScenes = []struct{ name, title, text string }{
-	{"ten", "Ten programs, for ten pods of 8 CPUs", "Two nodes of 6 CPUs; ten processes in cgroups, each with two threads that go over one heap of 32 MiB."},
-	{"pods", "Ten real pods", "The ten programs in containers of the real containerd and runc: pods that request a CPU each, two threads, a heap of 32 MiB. homenode gives each its home by the Node Resource Interface before it starts, and so before its first page."},
-	{"six-guests", "Six guests", "The machine of the ten programs; six processes as QEMU's are: two threads for two vCPUs and 48 MiB each. They are no QEMU."},
+	{"ten", "Ten programs, for ten pods of 8 CPUs",
+		"Two nodes of 6 CPUs; ten processes in cgroups, each with two threads that go over one heap of 32 MiB."},
+	{"pods", "Ten real pods",
+		"The ten programs in containers of the real containerd and runc: pods that request a CPU each, two threads, " +
+			"a heap of 32 MiB. homenode gives each its home by the Node Resource Interface before it starts, and so " +
+			"before its first page."},
+	{"six-guests", "Six guests",
+		"The machine of the ten programs; six processes as QEMU's are: two threads for two vCPUs and 48 MiB each. " +
+			"They are no QEMU."},
 	{"eight-guests", "Eight guests", "The same, eight of them: more vCPUs than CPUs."},
-	{"database", "A database with its cache", "Two nodes of 4 CPUs and 768 MiB with systemd; PostgreSQL 17 (64 MiB of shared buffers, pgbench, 200,000 rows, reads only) and redis (60,000 keys of 500 bytes, redis-benchmark, reads only) as services, both asked at once by four connections. Counted: the memory of its own that each has mapped (shared buffers, keys), by all of its processes; not the libraries."},
-	{"wide", "A program wider than a node", "Four nodes of 4 CPUs and 576 MiB; six threads over 528 MiB, each over its part; its memory starts interleaved. Under homenode with threads.sample."},
+	{"database", "A database with its cache",
+		"Two nodes of 4 CPUs and 768 MiB with systemd; PostgreSQL 17 (64 MiB of shared buffers, pgbench, 200,000 " +
+			"rows, reads only) and redis (60,000 keys of 500 bytes, redis-benchmark, reads only) as services, both " +
+			"asked at once by four connections. Counted: the memory of its own that each has mapped (shared buffers, " +
+			"keys), by all of its processes; not the libraries."},
+	{"wide", "A program wider than a node",
+		"Four nodes of 4 CPUs and 576 MiB; six threads over 528 MiB, each over its part; its memory starts " +
+			"interleaved. Under homenode with threads.sample."},
 	{"wide-start", "A program wider than a node, from its start", "" +
 		"The same machine and program. Each thread fills its part of the memory, with no policy, and walks over it. " +
 		"Under homenode run, a daemon runs too. Both have threads.sample."},
-	{"services", "redis, sqlite, memcached and nginx", "The machine of the database, with redis (40,000 keys of 500 bytes), sqlite's command line (24 MiB of rows in memory that it allocates at once, read at random), memcached (50,000 items of 500 bytes) and nginx (two workers that compress a page of 256 KiB anew for each client) as services that ask for one CPU each, all asked at once. Counted as there; nginx maps its buffers anew for each request."},
+	{"services", "redis, sqlite, memcached and nginx",
+		"The machine of the database, with redis (40,000 keys of 500 bytes), sqlite's command line (24 MiB of rows " +
+			"in memory that it allocates at once, read at random), memcached (50,000 items of 500 bytes) and nginx " +
+			"(two workers that compress a page of 256 KiB anew for each client) as services that ask for one CPU " +
+			"each, all asked at once. Counted as there; nginx maps its buffers anew for each request."},
 	{"service-pods", "redis, sqlite, memcached and nginx, each in a pod", "" +
 		"The same programs and clients on the same machine, in containers of the real containerd and runc: a pod for " +
 		"each, which requests one CPU and may have 192 MiB. Under the kubelet's rule the pods are Guaranteed, with " +
 		"CPUs of their own. homenode places them by the Node Resource Interface before they start. The clients are " +
 		"outside of the pods. The versions are those of Debian forky; the services are of trixie."},
-	{"idle", "An idle host", "In virtual time: two nodes of 2 CPUs, whose cache has the size of a real one (33 MiB in 11 ways), and the scans of the product, every 2 s. One program of one thread over 480 MiB, of which it visits 30 MiB of lines: nine tenths of the cache. There is something to gain only where the kernel leaves the thread on another node than its memory."},
-	{"idle-local", "An idle host, all memory local", "The machine and the program of an idle host (a cache of 33 MiB, scans every 2 s, 480 MiB); the program starts on node 0 and may run anywhere once its memory is filled, so that its thread and its memory are on one node in both arms. There is nothing to gain."},
-	{"full", "Work that fills the machine", "In virtual time: two nodes of 2 CPUs and a cache of 256 KiB each; one program with a thread for each CPU and more memory than a node has; each thread uses all of it. There is nothing to gain."},
-	{"interleaved", "Memory that is interleaved on purpose", "The same program, which interleaves its memory over both nodes and keeps that policy. There is nothing to gain. (A program that would fit a node is brought home whatever its policy: [accesses.md](accesses.md), `cache`.)"},
-	{"two", "In virtual time", "Two nodes of 2 CPUs, whose clock counts instructions; two programs of two threads over 16 MiB each. The first seed is run twice."},
+	{"idle", "An idle host",
+		"In virtual time: two nodes of 2 CPUs, whose cache has the size of a real one (33 MiB in 11 ways), and the " +
+			"scans of the product, every 2 s. One program of one thread over 480 MiB, of which it visits 30 MiB of " +
+			"lines: nine tenths of the cache. There is something to gain only where the kernel leaves the thread on " +
+			"another node than its memory."},
+	{"idle-local", "An idle host, all memory local",
+		"The machine and the program of an idle host (a cache of 33 MiB, scans every 2 s, 480 MiB); the program " +
+			"starts on node 0 and may run anywhere once its memory is filled, so that its thread and its memory are " +
+			"on one node in both arms. There is nothing to gain."},
+	{"full", "Work that fills the machine",
+		"In virtual time: two nodes of 2 CPUs and a cache of 256 KiB each; one program with a thread for each CPU " +
+			"and more memory than a node has; each thread uses all of it. There is nothing to gain."},
+	{"interleaved", "Memory that is interleaved on purpose",
+		"The same program, which interleaves its memory over both nodes and keeps that policy. There is nothing to " +
+			"gain. (A program that would fit a node is brought home whatever its policy: [accesses.md](accesses.md), " +
+			"`cache`.)"},
+	{"two", "In virtual time",
+		"Two nodes of 2 CPUs, whose clock counts instructions; two programs of two threads over 16 MiB each. The " +
+			"first seed is run twice."},
 }
 
 const bottleTitle = `# The machine in a bottle: misses by the memory that serves them

@@ -105,7 +105,8 @@ func (t *tools) fetchNumactl(ctx context.Context, root string, jobs []work) erro
 	if err != nil || dir == "" {
 		return err
 	}
-	for from, name := range map[string]string{"numactl": "bin/numactl", "libnuma.so.1": "lib/libnuma.so.1", "libc.so.6": "lib/libc.so.6",
+	for from, name := range map[string]string{"numactl": "bin/numactl", "libnuma.so.1": "lib/libnuma.so.1",
+		"libc.so.6":            "lib/libc.so.6",
 		"ld-linux-x86-64.so.2": "lib64/ld-linux-x86-64.so.2"} {
 		t.numactl = append(t.numactl, archived{name: name, from: filepath.Join(dir, from)})
 	}
@@ -131,7 +132,8 @@ func (t *tools) lacking(s suite.Shape) string {
 // build makes the initramfs and, for a shape that counts, the plugin. Without a
 // homenode that builds the guests still run: the tests that need it then fail
 // with the reason, the others tell what they can.
-func build(ctx context.Context, root, out, homenode string, more []archived, jobs []work) (image string, noHomenode error, err error) {
+func build(ctx context.Context, root, out, homenode string, more []archived,
+	jobs []work) (image string, noHomenode error, err error) {
 	bin := filepath.Join(out, "bin")
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return "", nil, fmt.Errorf("make folder: %w", err)
@@ -212,7 +214,8 @@ func needs(jobs []work, f func(suite.Test) bool) bool {
 }
 
 func goBuild(ctx context.Context, root, bin, name, pkg string, ldflags ...string) error {
-	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", strings.Join(append([]string{"-s", "-w"}, ldflags...), " "), "-o", filepath.Join(bin, name), pkg)
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags",
+		strings.Join(append([]string{"-s", "-w"}, ldflags...), " "), "-o", filepath.Join(bin, name), pkg)
 	c.Dir = root
 	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH=amd64")
 	if b, err := c.CombinedOutput(); err != nil {

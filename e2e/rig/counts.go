@@ -40,7 +40,8 @@ func parseCounts(r io.Reader) (counts, error) {
 		}
 		var p place
 		var a access
-		if _, err := fmt.Sscanf(s, "tag=%d slot=%d cpunode=%d memnode=%d loads=%d stores=%d", &tag, &p.slot, &p.cpu, &p.mem, &a.loads, &a.stores); err != nil {
+		if _, err := fmt.Sscanf(s, "tag=%d slot=%d cpunode=%d memnode=%d loads=%d stores=%d", &tag, &p.slot, &p.cpu,
+			&p.mem, &a.loads, &a.stores); err != nil {
 			return nil, fmt.Errorf("counts %q: %w", s, err)
 		}
 		if _, served, ok := strings.Cut(s, " misses="); ok {
@@ -127,7 +128,8 @@ func (g *guest) judge(t *tally) {
 	}
 	if len(c) > 0 && len(t.bottles) == 0 && len(t.walkers) > 0 {
 		counted := localityTable(t, c)
-		counted.whole = !slices.ContainsFunc(t.expected, func(e suite.Test) bool { return e.OnHost && t.results[e.Name].Outcome != suite.OK })
+		counted.whole = !slices.ContainsFunc(t.expected,
+			func(e suite.Test) bool { return e.OnHost && t.results[e.Name].Outcome != suite.OK })
 		g.report.counted(g.shape, counted)
 	}
 }
@@ -181,11 +183,14 @@ func judgeExact(t *tally, c counts) (string, error) {
 			want := uint64(w.loads * m.passes)
 			got := c.of(m.tag, w.slot, everything)
 			// An access that a signal or a fault interrupts can be started twice.
-			if slack := want / 10000; got.loads < want || got.loads > want+slack || got.stores < want || got.stores > want+slack {
-				return "", fmt.Errorf("phase %q, walker %s: %d loads and %d stores counted, it made %d of each", m.phase, w.name, got.loads, got.stores, want)
+			if slack := want / 10000; got.loads < want || got.loads > want+slack || got.stores < want ||
+				got.stores > want+slack {
+				return "", fmt.Errorf("phase %q, walker %s: %d loads and %d stores counted, it made %d of each",
+					m.phase, w.name, got.loads, got.stores, want)
 			}
 			if lost := c.of(m.tag, w.slot, func(p place) bool { return p.mem < 0 }); lost.loads+lost.stores > 0 {
-				return "", fmt.Errorf("phase %q, walker %s: %d accesses outside every node's memory", m.phase, w.name, lost.loads+lost.stores)
+				return "", fmt.Errorf("phase %q, walker %s: %d accesses outside every node's memory", m.phase, w.name,
+					lost.loads+lost.stores)
 			}
 			all += got.loads + got.stores
 		}

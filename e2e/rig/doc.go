@@ -20,8 +20,8 @@
 //
 // In the shape with the plugin (numacount.c) it joins the access counts with the
 // guest's marks and judges by them. A shape in virtual time (Shape.Virtual) has a clock that counts
-// instructions: how busy the machine is changes nothing of it, and -seeds gives it other orders of events. Its plugin (overlap.c) counts what of online-strict work
-// ran beside batch work on one core.
+// instructions: how busy the machine is changes nothing of it, and -seeds gives it other orders of events. Its plugin
+// (overlap.c) counts what of online-strict work ran beside batch work on one core.
 //
 // Shapes with a cache (Shape.Cache) have it modelled by the plugin, which then counts misses by the
 // memory that serves them. What is counted of each scene is kept in the guest's folder (bottle.csv);

@@ -74,7 +74,8 @@ func (g *guest) run(ctx context.Context, show bool) error {
 			g.settle(tally, why)
 			break
 		}
-		fmt.Printf("\nguest %s: the emulator's fault, try %d of %d follows for %d tests: %s\n", g.name, try+1, tries, len(left), why)
+		fmt.Printf("\nguest %s: the emulator's fault, try %d of %d follows for %d tests: %s\n", g.name, try+1, tries,
+			len(left), why)
 		if g.saved != "" && !g.up { // it was saved with the fault in it
 			os.RemoveAll(g.saved)
 		}
@@ -124,7 +125,8 @@ func (g *guest) inside(tally *tally) []string {
 	for _, t := range g.tests {
 		switch {
 		case t.Homenode && g.noHomenode != nil:
-			g.report.add(g.work, tally.take(suite.Result{Name: t.Name, Outcome: suite.Fail, Text: g.noHomenode.Error()}))
+			g.report.add(g.work,
+				tally.take(suite.Result{Name: t.Name, Outcome: suite.Fail, Text: g.noHomenode.Error()}))
 		case !t.OnHost:
 			names = append(names, t.Name)
 		}
@@ -200,7 +202,8 @@ func (g *guest) boot(ctx context.Context, show bool, tests []string, tally *tall
 }
 
 // signs of a kernel in trouble.
-var signs = []string{"Kernel panic", "BUG:", "Oops", "general protection", "rcu_sched self-detected", "soft lockup", "hung_task", "Out of memory"}
+var signs = []string{"Kernel panic", "BUG:", "Oops", "general protection", "rcu_sched self-detected", "soft lockup",
+	"hung_task", "Out of memory"}
 
 func (g *guest) watchConsole(r io.Reader) {
 	log, err := os.Create(filepath.Join(g.dir, "console"))

@@ -73,16 +73,22 @@ func linesVerdict(rows []lineRow) (string, error) {
 		if kernel.accesses == 0 || homenode.accesses == 0 {
 			return "", fmt.Errorf("cache-aware scheduling %s: the kernel alone or homenode was not counted", aware)
 		}
-		said = append(said, fmt.Sprintf("%s: %.1f of 1,000 accesses instead of %.1f, waits %.2f %% instead of %.2f %%, overfull %d ms instead of %d ms",
-			aware, homenode.lines(), kernel.lines(), homenode.wait(), kernel.wait(), homenode.overfull, kernel.overfull))
+		said = append(said,
+			fmt.Sprintf("%s: %.1f of 1,000 accesses instead of %.1f, waits %.2f %% instead of %.2f %%, overfull %d "+
+				"ms instead of %d ms",
+				aware, homenode.lines(), kernel.lines(), homenode.wait(), kernel.wait(), homenode.overfull,
+				kernel.overfull))
 		if homenode.lines() > linesGoal*kernel.lines() {
-			missed = append(missed, fmt.Errorf("%s: lines %.2f of the kernel's, at most %g is wanted", aware, homenode.lines()/kernel.lines(), linesGoal))
+			missed = append(missed, fmt.Errorf("%s: lines %.2f of the kernel's, at most %g is wanted", aware,
+				homenode.lines()/kernel.lines(), linesGoal))
 		}
 		if homenode.overfull > overfullGoal {
-			missed = append(missed, fmt.Errorf("%s: a cache was overfull for %d ms, at most %d is wanted", aware, homenode.overfull, overfullGoal))
+			missed = append(missed, fmt.Errorf("%s: a cache was overfull for %d ms, at most %d is wanted", aware,
+				homenode.overfull, overfullGoal))
 		}
 		if homenode.wait() > waitGoal*kernel.wait() {
-			missed = append(missed, fmt.Errorf("%s: waits %.2f of the kernel's, at most %g is wanted", aware, homenode.wait()/kernel.wait(), waitGoal))
+			missed = append(missed, fmt.Errorf("%s: waits %.2f of the kernel's, at most %g is wanted", aware,
+				homenode.wait()/kernel.wait(), waitGoal))
 		}
 	}
 	text := strings.Join(said, "; ")
@@ -116,7 +122,8 @@ func (x lineRow) lines() float64 { return 1000 * float64(x.taken) / float64(max(
 // wait is the time on a run queue, in percent of the time that threads ran or waited.
 func (x lineRow) wait() float64 { return 100 * float64(x.waited) / float64(max(1, x.ran+x.waited)) }
 
-var lineColumns = []string{"scene", "seed", "left to", "kind", "workload", "threads", "ran ns", "waited ns", "overfull ms", "accesses", "taken"}
+var lineColumns = []string{"scene", "seed", "left to", "kind", "workload", "threads", "ran ns", "waited ns",
+	"overfull ms", "accesses", "taken"}
 
 // keepLines keeps what a guest counted in its folder.
 func (g *guest) keepLines(rows []lineRow) {
@@ -131,8 +138,10 @@ func writeLines(name, origin string, rows []lineRow) error {
 	w := csv.NewWriter(&text)
 	w.Write(lineColumns)
 	for _, x := range rows {
-		w.Write([]string{x.scene, strconv.Itoa(x.seed), x.arm, x.kind, x.name, strconv.Itoa(x.threads), strconv.FormatUint(x.ran, 10),
-			strconv.FormatUint(x.waited, 10), strconv.Itoa(x.overfull), strconv.FormatUint(x.accesses, 10), strconv.FormatUint(x.taken, 10)})
+		w.Write([]string{x.scene, strconv.Itoa(x.seed), x.arm, x.kind, x.name, strconv.Itoa(x.threads),
+			strconv.FormatUint(x.ran, 10),
+			strconv.FormatUint(x.waited, 10), strconv.Itoa(x.overfull), strconv.FormatUint(x.accesses, 10),
+			strconv.FormatUint(x.taken, 10)})
 	}
 	w.Flush()
 	return os.WriteFile(name, []byte(text.String()), 0o644)
@@ -156,7 +165,8 @@ func readLines(files []string) (rows []lineRow, origins []string, err error) {
 			}
 			x := lineRow{scene: f[0], arm: f[2], kind: f[3], name: f[4]}
 			numbers := strings.Join([]string{f[1], f[5], f[6], f[7], f[8], f[9], f[10]}, " ")
-			if _, err := fmt.Sscan(numbers, &x.seed, &x.threads, &x.ran, &x.waited, &x.overfull, &x.accesses, &x.taken); err != nil {
+			if _, err := fmt.Sscan(numbers, &x.seed, &x.threads, &x.ran, &x.waited, &x.overfull, &x.accesses,
+				&x.taken); err != nil {
 				return nil, nil, fmt.Errorf("%s: %q: %w", name, f, err)
 			}
 			rows = append(rows, x)
@@ -207,7 +217,8 @@ func linesTable(rows []lineRow) *table {
 	}
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b lineRow) int {
-		return cmp.Or(cmp.Compare(slices.Index(suite.LineScenes, a.scene), slices.Index(suite.LineScenes, b.scene)), cmp.Compare(a.name, b.name))
+		return cmp.Or(cmp.Compare(slices.Index(suite.LineScenes, a.scene), slices.Index(suite.LineScenes, b.scene)),
+			cmp.Compare(a.name, b.name))
 	})
 	const all = "all"
 	for _, x := range sorted {
@@ -216,8 +227,10 @@ func linesTable(rows []lineRow) *table {
 	for _, x := range sorted {
 		put(all, x)
 	}
-	out := &table{title: "Lines taken from another cache", rows: [][]string{{"work", "left to, cache-aware scheduling", "seeds", "lines from another cache, of 1,000 accesses",
-		"run-queue wait, % of run and wait", "longest overfull cache, s"}}}
+	out := &table{title: "Lines taken from another cache",
+		rows: [][]string{{"work", "left to, cache-aware scheduling", "seeds",
+			"lines from another cache, of 1,000 accesses",
+			"run-queue wait, % of run and wait", "longest overfull cache, s"}}}
 	for _, kind := range kinds {
 		for _, arm := range suite.LineArms {
 			seeds := bySeed[key{kind, arm}]
@@ -232,7 +245,8 @@ func linesTable(rows []lineRow) *table {
 				slices.Sort(all)
 				return fmt.Sprintf(format+" ("+format+" to "+format+")", all[len(all)/2], all[0], all[len(all)-1])
 			}
-			out.rows = append(out.rows, []string{kind, arm, strconv.Itoa(len(seeds)), spread("%.1f", lineRow.lines), spread("%.2f", lineRow.wait),
+			out.rows = append(out.rows, []string{kind, arm, strconv.Itoa(len(seeds)), spread("%.1f", lineRow.lines),
+				spread("%.2f", lineRow.wait),
 				spread("%.1f", func(x lineRow) float64 { return float64(x.overfull) / 1000 })})
 		}
 	}

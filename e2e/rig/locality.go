@@ -35,7 +35,8 @@ func judgeLocal(t *tally, c counts) (string, error) {
 				return "", fmt.Errorf("walker %s: no home reported", w.name)
 			}
 			if p := part(c.of(m.tag, w.slot, home(nodes)), everything); p < localEnough {
-				return "", fmt.Errorf("%s, walker %s: %s of its accesses stay on its home %v", m.phase, w.name, percent(p), nodes)
+				return "", fmt.Errorf("%s, walker %s: %s of its accesses stay on its home %v", m.phase, w.name,
+					percent(p), nodes)
 			}
 
 		}
@@ -110,7 +111,8 @@ func judgeCells(t *tally, c counts) (string, error) {
 				return "", fmt.Errorf("%s, %s: %d loads counted", m.phase, w.name, all.loads)
 			}
 			p := part(c.of(m.tag, w.slot, local), all)
-			if said = append(said, fmt.Sprintf("%s, %s: %s of %d", m.phase, w.name, percent(p), all.loads+all.stores)); p < cellLocal {
+			if said = append(said, fmt.Sprintf("%s, %s: %s of %d", m.phase, w.name, percent(p),
+				all.loads+all.stores)); p < cellLocal {
 				return "", fmt.Errorf("%s", said[len(said)-1])
 			}
 		}
@@ -173,6 +175,8 @@ func listText(nodes []int) string {
 
 // localityNote says what the numbers are and are not.
 func localityNote(s suite.Shape, kernel string) string {
-	return fmt.Sprintf("A local access is a load or store by a CPU to memory of its own NUMA node. Counted by a QEMU plugin, each access once, "+
-		"in a guest with %d nodes of %d CPUs and %d MiB under software emulation, Linux %s. These are counts, not times.\n", s.Nodes, s.CPUsPerNode, s.NodeMiB, kernel)
+	return fmt.Sprintf("A local access is a load or store by a CPU to memory of its own NUMA node. Counted by a QEMU "+
+		"plugin, each access once, "+
+		"in a guest with %d nodes of %d CPUs and %d MiB under software emulation, Linux %s. These are counts, not "+
+		"times.\n", s.Nodes, s.CPUsPerNode, s.NodeMiB, kernel)
 }

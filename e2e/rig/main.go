@@ -55,43 +55,54 @@ func main() {
 	pattern := flag.String("run", "", "run only the tests whose name matches")
 	flag.StringVar(&o.shape, "shape", "", "boot only this guest")
 	flag.BoolVar(&o.all, "all", false, "boot the slow guests too")
-	flag.IntVar(&o.turn, "turn", 0, "of the tests that take turns run one part of three, chosen by this `number` (0: all)")
+	flag.IntVar(&o.turn, "turn", 0,
+		"of the tests that take turns run one part of three, chosen by this `number` (0: all)")
 	flag.BoolVar(&o.verbose, "v", false, "show the tests' log lines")
 	flag.BoolVar(&o.keep, "keep", false, "keep the initramfs and print QEMU's command line")
-	flag.IntVar(&o.lanes, "lanes", 0, "guests at a `time`: one keeps a CPU and a half busy (0: by how quickly a small one boots)")
-	flag.IntVar(&o.again, "again", 0, "run failed tests once more in a guest of their own, if they are at most so `many`")
+	flag.IntVar(&o.lanes, "lanes", 0,
+		"guests at a `time`: one keeps a CPU and a half busy (0: by how quickly a small one boots)")
+	flag.IntVar(&o.again, "again", 0,
+		"run failed tests once more in a guest of their own, if they are at most so `many`")
 	flag.StringVar(&o.accel, "accel", "auto", "kvm, tcg, or auto: KVM where it boots the guests' kernel")
 	flag.StringVar(&o.homenode, "homenode", "./cmd/homenode", "`package` of the program under test")
 	flag.DurationVar(&o.patience, "patience", 0, "cap on every wait of the tests, for trying broken programs (0: none)")
 	flag.BoolVar(&o.list, "list", false, "list the tests and end")
-	flag.Func("seeds", "boot guests in virtual time and those with modelled caches once for each of these `numbers`, such as 7,7,8: another number is another order of events, the same one the same run", func(s string) error {
-		for f := range strings.SplitSeq(s, ",") {
-			n, err := strconv.Atoi(f)
-			if err != nil || n < 1 {
-				return fmt.Errorf("%q is no number from 1 on", f)
+	flag.Func("seeds",
+		"boot guests in virtual time and those with modelled caches once for each of these `numbers`, such as 7,7,8: "+
+			"another number is another order of events, the same one the same run", func(s string) error {
+			for f := range strings.SplitSeq(s, ",") {
+				n, err := strconv.Atoi(f)
+				if err != nil || n < 1 {
+					return fmt.Errorf("%q is no number from 1 on", f)
+				}
+				o.seeds = append(o.seeds, n)
 			}
-			o.seeds = append(o.seeds, n)
-		}
-		return nil
-	})
-	flag.Func("cache", "give guests that have a modelled last-level cache this one: KIB,WAYS,LINE or `KIB,WAYS,LINE,CPUS` that share one", func(s string) (err error) {
-		o.cache, err = suite.ParseCache(s)
-		return err
-	})
-	flag.Func("arms", "count scenes of the bottle under these `arms` only, such as \"kernel alone,homenode\"", func(s string) error {
-		for name := range strings.SplitSeq(s, ",") {
-			i := slices.Index(suite.BottleArms, name)
-			if i < 0 {
-				return fmt.Errorf("no arm %q: there are %s", name, strings.Join(suite.BottleArms, ", "))
+			return nil
+		})
+	flag.Func("cache",
+		"give guests that have a modelled last-level cache this one: KIB,WAYS,LINE or `KIB,WAYS,LINE,CPUS` that "+
+			"share one", func(s string) (err error) {
+			o.cache, err = suite.ParseCache(s)
+			return err
+		})
+	flag.Func("arms", "count scenes of the bottle under these `arms` only, such as \"kernel alone,homenode\"",
+		func(s string) error {
+			for name := range strings.SplitSeq(s, ",") {
+				i := slices.Index(suite.BottleArms, name)
+				if i < 0 {
+					return fmt.Errorf("no arm %q: there are %s", name, strings.Join(suite.BottleArms, ", "))
+				}
+				o.arms = append(o.arms, i)
 			}
-			o.arms = append(o.arms, i)
-		}
-		return nil
-	})
-	flag.BoolVar(&o.bottle, "bottle", false, "boot nothing: make the page of results from the files of counts that are named")
+			return nil
+		})
+	flag.BoolVar(&o.bottle, "bottle", false,
+		"boot nothing: make the page of results from the files of counts that are named")
 	flag.BoolVar(&o.shared, "share", false, "boot nothing: make the page of sharing in virtual time from named files")
-	flag.BoolVar(&o.lines, "lines", false, "boot nothing: make the page of lines taken from other caches from the files of counts that are named")
-	flag.StringVar(&o.machine, "machine", "e2e/machines/xeon-8163.txt", "with -bottle: `file` of the latencies and bandwidths that times are modelled with")
+	flag.BoolVar(&o.lines, "lines", false,
+		"boot nothing: make the page of lines taken from other caches from the files of counts that are named")
+	flag.StringVar(&o.machine, "machine", "e2e/machines/xeon-8163.txt",
+		"with -bottle: `file` of the latencies and bandwidths that times are modelled with")
 	flag.Parse()
 	if o.shared {
 		if err := sharePage(os.Stdout, flag.Args()); err != nil {
@@ -118,7 +129,11 @@ func main() {
 	o.run, err = regexp.Compile(*pattern)
 	known := slices.Contains([]string{"auto", "kvm", "tcg"}, o.accel)
 	if err != nil || flag.NArg() > 0 || o.lanes < 0 || o.turn < 0 || !known {
-		fmt.Fprintln(os.Stderr, "usage: rig [-run REGEXP] [-shape NAME] [-all] [-turn N] [-v] [-keep] [-list] [-lanes N] [-again N] [-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N] [-cache KIB,WAYS,LINE[,CPUS]] [-arms ARM,ARM]\n       rig -bottle [-machine FILE] COUNTS.csv ...\n       rig -lines COUNTS.csv ...\n       rig -share MEASURED.csv ...")
+		fmt.Fprintln(os.Stderr,
+			"usage: rig [-run REGEXP] [-shape NAME] [-all] [-turn N] [-v] [-keep] [-list] [-lanes N] [-again N] "+
+				"[-accel auto|kvm|tcg] [-homenode PACKAGE] [-patience DURATION] [-seeds N,N] [-cache "+
+				"KIB,WAYS,LINE[,CPUS]] [-arms ARM,ARM]\n       rig -bottle [-machine FILE] COUNTS.csv ...\n       "+
+				"rig -lines COUNTS.csv ...\n       rig -share MEASURED.csv ...")
 		os.Exit(2)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -156,7 +171,8 @@ func (w work) share() []work {
 		return []work{w}
 	}
 	guest := map[string]int{}
-	for _, t := range slices.SortedStableFunc(slices.Values(w.tests), func(a, b suite.Test) int { return cmp.Compare(b.Limit, a.Limit) }) {
+	for _, t := range slices.SortedStableFunc(slices.Values(w.tests),
+		func(a, b suite.Test) int { return cmp.Compare(b.Limit, a.Limit) }) {
 		if t.OnHost {
 			continue
 		}
@@ -270,15 +286,18 @@ func run(ctx context.Context, o options) (bool, error) {
 		if j.shape.Init != "" {
 			image = aloneImage(out, j.shape.Init)
 		}
-		g := &guest{work: j, tools: with, image: image, dir: filepath.Join(out, j.name+r.suffix), report: r, noHomenode: noHomenode, patience: o.patience}
+		g := &guest{work: j, tools: with, image: image, dir: filepath.Join(out, j.name+r.suffix), report: r,
+			noHomenode: noHomenode, patience: o.patience}
 		return g.run(ctx, o.keep)
 	}
-	if err := inLanes(ctx, o.lanes, jobs, func(ctx context.Context, j work) error { return boot(ctx, j, r) }); err != nil {
+	if err := inLanes(ctx, o.lanes, jobs,
+		func(ctx context.Context, j work) error { return boot(ctx, j, r) }); err != nil {
 		return false, err
 	}
 	if again := r.failedTests(jobs); len(again) > 0 && len(r.failures) <= o.again {
 		second := &report{verbose: true, suffix: "-again"}
-		if err := inLanes(ctx, 1, again, func(ctx context.Context, j work) error { return boot(ctx, j, second) }); err != nil {
+		if err := inLanes(ctx, 1, again,
+			func(ctx context.Context, j work) error { return boot(ctx, j, second) }); err != nil {
 			return false, err
 		}
 		r.merge(second)
@@ -297,7 +316,8 @@ func run(ctx context.Context, o options) (bool, error) {
 func inLanes(ctx context.Context, lanes int, jobs []work, one func(context.Context, work) error) error {
 	free := semaphore.NewWeighted(int64(2 * lanes))
 	all, running := errgroup.WithContext(ctx)
-	for _, j := range slices.SortedStableFunc(slices.Values(jobs), func(a, b work) int { return cmp.Compare(b.weight(), a.weight()) }) {
+	for _, j := range slices.SortedStableFunc(slices.Values(jobs),
+		func(a, b work) int { return cmp.Compare(b.weight(), a.weight()) }) {
 		halves := int64(2)
 		if j.shape.Waits {
 			halves = 1

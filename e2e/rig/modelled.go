@@ -105,7 +105,8 @@ func (m machine) pay(counted map[place]access) cost {
 			continue
 		}
 		served := a.misses + a.near + a.far
-		c.waited += float64(a.loads+a.stores-served)*m.hit + float64(a.near)*m.near + float64(a.far)*m.far + float64(a.misses)*at(m.latency, p)
+		c.waited += float64(a.loads+a.stores-served)*m.hit + float64(a.near)*m.near + float64(a.far)*m.far +
+			float64(a.misses)*at(m.latency, p)
 		if m.bandwidth != nil {
 			c.carried = max(c.carried, float64(a.misses)*m.line/at(m.bandwidth, p)) // GB/s are bytes a ns
 		}

@@ -112,5 +112,6 @@ func look(socket, folder string) string {
 		}
 	}
 	slices.Sort(at[1])
-	return fmt.Sprintf("%d of its %d CPUs are where they were 3 s before, at %q; see %s", still, len(at[0]), slices.Compact(at[1]), name)
+	return fmt.Sprintf("%d of its %d CPUs are where they were 3 s before, at %q; see %s", still, len(at[0]),
+		slices.Compact(at[1]), name)
 }

@@ -15,7 +15,8 @@ import (
 
 // nicModules is what a guest with a network card loads, in this order: the card's own, what taps and bridges
 // are made of, vhost, what lists the two ends of a socket (sock_diag(7)), and character devices in user space.
-var nicModules = []string{"failover", "net_failover", "virtio_net", "veth", "llc", "stp", "bridge", "tun", "tap", "vhost_iotlb", "vhost", "vhost_net", "unix_diag", "inet_diag", "tcp_diag", "cuse"}
+var nicModules = []string{"failover", "net_failover", "virtio_net", "veth", "llc", "stp", "bridge", "tun", "tap",
+	"vhost_iotlb", "vhost", "vhost_net", "unix_diag", "inet_diag", "tcp_diag", "cuse"}
 
 // fetchModules gets the modules of the guest's kernel when a shape has a network card.
 func (t *tools) fetchModules(ctx context.Context, root string, jobs []work) error {
@@ -27,7 +28,8 @@ func (t *tools) fetchModules(ctx context.Context, root string, jobs []work) erro
 	out, err := c.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() == 3 {
-		t.noModules = "the archive no longer has the modules of Linux " + t.kernel + "; remove the cache to fetch a newer one"
+		t.noModules = "the archive no longer has the modules of Linux " + t.kernel +
+			"; remove the cache to fetch a newer one"
 		return nil
 	}
 	if err != nil {
@@ -36,7 +38,8 @@ func (t *tools) fetchModules(ctx context.Context, root string, jobs []work) erro
 	for i, name := range nicModules {
 		found, _ := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), name+".ko*"))
 		if len(found) == 1 { // else it is built in
-			t.modules = append(t.modules, archived{name: fmt.Sprintf("modules/%02d-%s", i, filepath.Base(found[0])), from: found[0]})
+			t.modules = append(t.modules, archived{name: fmt.Sprintf("modules/%02d-%s", i, filepath.Base(found[0])),
+				from: found[0]})
 		}
 	}
 	return nil
@@ -52,7 +55,8 @@ func nicArgs(s suite.Shape) []string {
 	if f, err := os.OpenFile("/dev/net/tun", os.O_RDWR, 0); err == nil {
 		f.Close()
 		if os.Geteuid() == 0 {
-			queues, backend = suite.NICQueues, fmt.Sprintf("tap,id=nic,queues=%d,script=no,downscript=no,vhost=off", suite.NICQueues)
+			queues, backend = suite.NICQueues, fmt.Sprintf("tap,id=nic,queues=%d,script=no,downscript=no,vhost=off",
+				suite.NICQueues)
 		}
 	}
 	return []string{

@@ -33,7 +33,8 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 		// Room for translated code (MiB) that does not go by the memory of this machine: where it is full, all is
 		// translated anew, and the CPUs' round begins anew.
 		accel = "tcg,thread=single,tb-size=1024"
-		add("-icount", fmt.Sprintf("shift=%d,sleep=off", bits.TrailingZeros(uint(cmp.Or(s.Instruction, 2)))), "-rtc", "base=2026-01-01,clock=vm", "-seed", strconv.Itoa(cmp.Or(s.Seed, firstSeed)))
+		add("-icount", fmt.Sprintf("shift=%d,sleep=off", bits.TrailingZeros(uint(cmp.Or(s.Instruction, 2)))), "-rtc",
+			"base=2026-01-01,clock=vm", "-seed", strconv.Itoa(cmp.Or(s.Seed, firstSeed)))
 		// A turn lasts until the next timer, divided by the vCPUs (icount_percpu_budget): a
 		// timer of QEMU's own every 200 µs, that no guest sees, makes them short.
 		add("-netdev", "hubport,id=turns,hubid=0", "-object", "filter-buffer,id=turn,netdev=turns,interval=200")
@@ -77,7 +78,8 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 	add("-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console")
 	add("-chardev", "file,id=wire,path=/dev/fd/3", "-serial", "chardev:wire")
 	if s.Count {
-		p := "file=" + filepath.Join(bin, "numacount.so") + fmt.Sprintf(",cpn=%d,out=%s", s.CPUsPerNode, filepath.Join(dir, "counts"))
+		p := "file=" + filepath.Join(bin, "numacount.so") + fmt.Sprintf(",cpn=%d,out=%s", s.CPUsPerNode,
+			filepath.Join(dir, "counts"))
 		for _, r := range ranges(s) {
 			p += fmt.Sprintf(",range=%x-%x-%d", r.from, r.to, r.node)
 		}
@@ -142,7 +144,8 @@ func hmatArgs(s suite.Shape) []string {
 				ns, mib = 140, 10240
 			}
 			pair := fmt.Sprintf("hmat-lb,initiator=%d,target=%d,hierarchy=memory,data-type=", i, j)
-			a = append(a, "-numa", pair+fmt.Sprintf("access-latency,latency=%d", ns), "-numa", pair+fmt.Sprintf("access-bandwidth,bandwidth=%dM", mib))
+			a = append(a, "-numa", pair+fmt.Sprintf("access-latency,latency=%d", ns), "-numa",
+				pair+fmt.Sprintf("access-bandwidth,bandwidth=%dM", mib))
 		}
 	}
 	return a

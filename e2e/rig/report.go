@@ -75,7 +75,10 @@ func (r *report) failedTests(done []work) []work {
 	for _, w := range done {
 		failed := func(test string) bool { return slices.Contains(r.failures, testOf{w.name, test}) }
 		tests := slices.DeleteFunc(slices.Clone(w.tests), func(t suite.Test) bool {
-			judged := slices.ContainsFunc(w.tests, func(j suite.Test) bool { return j.OnHost && j.After == t.Name && failed(j.Name) })
+			judged := slices.ContainsFunc(w.tests, func(j suite.Test) bool {
+				return j.OnHost && j.After == t.Name &&
+					failed(j.Name)
+			})
 			return !failed(t.Name) && !judged && !(t.OnHost && failed(t.After))
 		})
 		if len(tests) > 0 {
@@ -96,7 +99,8 @@ func (r *report) merge(second *report) {
 		r.counted(t.shape, t)
 	}
 	for _, f := range r.failures {
-		again := slices.ContainsFunc(second.failures, func(x testOf) bool { return x == f || (f.test == "guest" && x.guest == f.guest) })
+		again := slices.ContainsFunc(second.failures,
+			func(x testOf) bool { return x == f || (f.test == "guest" && x.guest == f.guest) })
 		if slices.Contains(second.ok, f) && !again {
 			r.failed--
 			r.passed++

@@ -19,7 +19,8 @@ import (
 
 // sameColumns are those of e2e/same/counts.csv. The first three are what a run depends on: where they are the same,
 // so are the counts.
-var sameColumns = []string{"kernel", "qemu", "go", "pass", "cpunode", "memnode", "loads", "stores", "misses", "near", "far"}
+var sameColumns = []string{"kernel", "qemu", "go", "pass", "cpunode", "memnode", "loads", "stores", "misses", "near",
+	"far"}
 
 // sameInputs is how many of them that is.
 const sameInputs = 3
@@ -28,7 +29,8 @@ const sameInputs = 3
 func sameRows(inputs []string, c counts) (rows [][]string) {
 	for _, pass := range slices.Sorted(maps.Keys(c)) {
 		places := slices.DeleteFunc(slices.Collect(maps.Keys(c[pass])), func(p place) bool { return p.slot != 0 })
-		slices.SortFunc(places, func(a, b place) int { return cmp.Or(cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.mem, b.mem)) })
+		slices.SortFunc(places,
+			func(a, b place) int { return cmp.Or(cmp.Compare(a.cpu, b.cpu), cmp.Compare(a.mem, b.mem)) })
 		for _, p := range places {
 			a := c[pass][p]
 			row := append(slices.Clone(inputs), strconv.Itoa(int(pass)), strconv.Itoa(p.cpu), strconv.Itoa(p.mem))
@@ -63,10 +65,13 @@ func compareSame(stored, counted [][]string) (string, error) {
 		return "", errors.New("nothing was counted of the heap")
 	}
 	inputs := counted[0][:sameInputs]
-	stored = slices.DeleteFunc(slices.Clone(stored), func(row []string) bool { return !slices.Equal(row[:sameInputs], inputs) })
+	stored = slices.DeleteFunc(slices.Clone(stored),
+		func(row []string) bool { return !slices.Equal(row[:sameInputs], inputs) })
 	if len(stored) == 0 {
-		return "", fmt.Errorf("%w: e2e/same/counts.csv has no counts of %s; run this test on two machines and add the rows of e2e/out/same/same.csv",
-			errSkip, strings.Join(inputs, ", "))
+		return "",
+			fmt.Errorf("%w: e2e/same/counts.csv has no counts of %s; run this test on two machines and add the rows "+
+				"of e2e/out/same/same.csv",
+				errSkip, strings.Join(inputs, ", "))
 	}
 	for i := range max(len(stored), len(counted)) {
 		want, got := "no further line", "no further line"
@@ -77,8 +82,9 @@ func compareSame(stored, counted [][]string) (string, error) {
 			got = strings.Join(counted[i][sameInputs:], ",")
 		}
 		if got != want {
-			return "", fmt.Errorf("the counts of %s differ from those of e2e/same/counts.csv (%s): counted %s, stored %s",
-				strings.Join(inputs, ", "), strings.Join(sameColumns[sameInputs:], ","), got, want)
+			return "",
+				fmt.Errorf("the counts of %s differ from those of e2e/same/counts.csv (%s): counted %s, stored %s",
+					strings.Join(inputs, ", "), strings.Join(sameColumns[sameInputs:], ","), got, want)
 		}
 	}
 	return fmt.Sprintf("%d lines of counts are those that are stored, to the last access", len(counted)), nil

@@ -65,8 +65,10 @@ func buildLibvirt(ctx context.Context, root, bin, homenode string) error {
 	for _, name := range []string{"pacer", "sender"} {
 		object := filepath.Join(bin, name+".o")
 		for _, argv := range [][]string{
-			{"as", "--32", "-I", filepath.Join(root, "e2e", "pacer"), "-o", object, filepath.Join(root, "e2e", "pacer", name+".s")},
-			{"ld", "-m", "elf_i386", "-Ttext=0", "-e", "0", "--oformat", "binary", "-o", filepath.Join(bin, name), object},
+			{"as", "--32", "-I", filepath.Join(root, "e2e", "pacer"), "-o", object,
+				filepath.Join(root, "e2e", "pacer", name+".s")},
+			{"ld", "-m", "elf_i386", "-Ttext=0", "-e", "0", "--oformat", "binary", "-o", filepath.Join(bin, name),
+				object},
 		} {
 			if b, err := exec.CommandContext(ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
 				return fmt.Errorf("build %s: %s: %w: %s", name, argv[0], err, suite.OneLine(string(b)))
@@ -135,7 +137,8 @@ func drives(root, disk string, keep bool) []string {
 func drive(i int, file string, keep bool) []string {
 	snapshot := map[bool]string{false: "off", true: "on"}[keep]
 	return []string{
-		"-drive", fmt.Sprintf("file=%s,if=none,id=d%d,format=raw,snapshot=%s,cache=unsafe", strings.ReplaceAll(file, ",", ",,"), i, snapshot),
+		"-drive", fmt.Sprintf("file=%s,if=none,id=d%d,format=raw,snapshot=%s,cache=unsafe",
+			strings.ReplaceAll(file, ",", ",,"), i, snapshot),
 		"-device", fmt.Sprintf("virtio-blk-pci,drive=d%d,bus=pcie.0", i),
 	}
 }
@@ -202,7 +205,8 @@ func (g *guest) writeDisk(ctx context.Context, disk, bin string, words []string)
 	if err := blank(disk); err != nil {
 		return err
 	}
-	return mke2fs(ctx, "-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard,root_owner=0:0", "-m", "0", "-d", dir, disk)
+	return mke2fs(ctx, "-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard,root_owner=0:0", "-m", "0", "-d", dir,
+		disk)
 }
 
 // mke2fs makes a file system in a file.
@@ -229,7 +233,9 @@ func blank(disk string) error {
 // save boots the machine up to where it waits for its second disk, and writes its
 // first disk and its state into a folder that is there only when it is whole.
 func (g *guest) save(ctx context.Context, args []string, folder string) error {
-	old, _ := filepath.Glob(filepath.Join(filepath.Dir(folder), "saved-"+g.shape.Name+"-"+strings.Repeat("?", keyLength)))
+	old,
+		_ := filepath.Glob(filepath.Join(filepath.Dir(folder),
+		"saved-"+g.shape.Name+"-"+strings.Repeat("?", keyLength)))
 	for _, dir := range old {
 		os.RemoveAll(dir)
 	}
@@ -241,7 +247,8 @@ func (g *guest) save(ctx context.Context, args []string, folder string) error {
 	rootDisk := filepath.Join(dir, "root.img")
 	noDisk := filepath.Join(dir, "none.img")
 	socket := filepath.Join(dir, "qmp")
-	if b, err := exec.CommandContext(ctx, "cp", "--sparse=always", filepath.Join(g.tools.disks[g.shape.Disk], "root.img"), rootDisk).CombinedOutput(); err != nil {
+	if b, err := exec.CommandContext(ctx, "cp", "--sparse=always",
+		filepath.Join(g.tools.disks[g.shape.Disk], "root.img"), rootDisk).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy disk: %w: %s", err, b)
 	}
 	if err := blank(noDisk); err != nil {
@@ -293,7 +300,8 @@ func (g *guest) save(ctx context.Context, args []string, folder string) error {
 	_ = q.Wait() // it was told to end
 	spent := q.ProcessState.UserTime() + q.ProcessState.SystemTime()
 	g.report.spend(spent)
-	fmt.Printf("\nguest %s: booted in %.1f s, saved in %.1f s, %.0f s of CPU time\n", g.name, up.Seconds(), (time.Since(start) - up).Seconds(), spent.Seconds())
+	fmt.Printf("\nguest %s: booted in %.1f s, saved in %.1f s, %.0f s of CPU time\n", g.name, up.Seconds(),
+		(time.Since(start) - up).Seconds(), spent.Seconds())
 	return nil
 }
 

@@ -26,7 +26,8 @@ func parseOverlap(r io.Reader) (map[uint32]overlap, error) {
 	for lines.Scan() {
 		var tag uint32
 		var o overlap
-		if _, err := fmt.Sscanf(lines.Text(), "tag=%d batch=%d strict=%d least=%d most=%d", &tag, &o.batch, &o.strict, &o.least, &o.most); err != nil {
+		if _, err := fmt.Sscanf(lines.Text(), "tag=%d batch=%d strict=%d least=%d most=%d", &tag, &o.batch, &o.strict,
+			&o.least, &o.most); err != nil {
 			return nil, fmt.Errorf("overlap %q: %w", lines.Text(), err)
 		}
 		all[tag] = o
@@ -65,7 +66,8 @@ func judgeShare(t *tally, _ counts) (string, error) {
 		if !ok || o.strict == 0 {
 			return "", fmt.Errorf("%s: the plugin counted no instruction of online-strict", c.cells[0])
 		}
-		row := append(slices.Clone(c.cells), fmt.Sprintf("%.1f", 100*float64(o.least)/float64(o.strict)), fmt.Sprintf("%.1f", 100*float64(o.most)/float64(o.strict)))
+		row := append(slices.Clone(c.cells), fmt.Sprintf("%.1f", 100*float64(o.least)/float64(o.strict)),
+			fmt.Sprintf("%.1f", 100*float64(o.most)/float64(o.strict)))
 		if len(row) != len(shareHead) {
 			return "", fmt.Errorf("%s: %d cells, want %d", c.cells[0], len(row), len(shareHead))
 		}

@@ -76,7 +76,8 @@ type walkerRecord struct {
 }
 
 func newTally(s suite.Shape, expected []suite.Test) *tally {
-	return &tally{shape: s, expected: expected, results: map[string]suite.Result{}, homes: map[int][]int{}, scrapes: map[string][]string{}}
+	return &tally{shape: s, expected: expected, results: map[string]suite.Result{}, homes: map[int][]int{},
+		scrapes: map[string][]string{}}
 }
 
 func (t *tally) limit(name string) time.Duration {
@@ -97,7 +98,8 @@ func (t *tally) take(r suite.Result) suite.Result {
 	}
 	_, twice := t.results[r.Name]
 	if !known || twice {
-		r.Outcome, r.Text = suite.Fail, fmt.Sprintf("not expected (known %v, reported before %v): %s", known, twice, r.Text)
+		r.Outcome, r.Text = suite.Fail, fmt.Sprintf("not expected (known %v, reported before %v): %s", known, twice,
+			r.Text)
 	}
 	t.results[r.Name] = r
 	return r
@@ -156,7 +158,8 @@ func (t *tally) told(l suite.Line) error {
 		var n int
 		if _, err = fmt.Sscan(l.Rest, &phase, &n); err == nil {
 			text := strings.SplitN(l.Rest, " ", 3)[2]
-			t.scrapes[phase] = append(t.scrapes[phase][:min(n, len(t.scrapes[phase]))], text) // from 0 again in a guest that is booted again
+			// from 0 again in a guest that is booted again
+			t.scrapes[phase] = append(t.scrapes[phase][:min(n, len(t.scrapes[phase]))], text)
 		}
 	}
 	if err != nil {

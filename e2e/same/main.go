@@ -36,7 +36,8 @@ func main() {
 		outcome = "FAIL"
 		fmt.Println("same:", err)
 	}
-	fmt.Fprintf(wire, "TEST same.counts %s 0 %d threads over %d MiB, %d times\nEND\n", outcome, threads, heap>>20, passes)
+	fmt.Fprintf(wire, "TEST same.counts %s 0 %d threads over %d MiB, %d times\nEND\n", outcome, threads, heap>>20,
+		passes)
 	syscall.Reboot(syscall.LINUX_REBOOT_CMD_POWER_OFF)
 	select {} // a first process that ends is a panic of the kernel
 }
@@ -56,7 +57,8 @@ func count(wire *os.File) error {
 	if err != nil {
 		return err
 	}
-	memory, err := syscall.Mmap(-1, 0, heap+unit, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	memory, err := syscall.Mmap(-1, 0, heap+unit, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_PRIVATE|syscall.MAP_ANON)
 	if err != nil {
 		return fmt.Errorf("map the heap: %w", err)
 	}
@@ -118,7 +120,8 @@ func whereTurnsAre() error {
 
 // runOn has the calling thread run on these CPUs.
 func runOn(mask uint64) error {
-	_, _, errno := syscall.RawSyscall(syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(mask), uintptr(unsafe.Pointer(&mask)))
+	_, _, errno := syscall.RawSyscall(syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(mask),
+		uintptr(unsafe.Pointer(&mask)))
 	if errno != 0 {
 		return fmt.Errorf("sched_setaffinity to %#x: %w", mask, errno)
 	}

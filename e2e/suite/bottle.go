@@ -46,36 +46,48 @@ func init() {
 	two := [][]int{{10, 21}, {21, 10}}
 	Shapes = append(Shapes,
 		// Two sockets of 6 CPUs stand for two of 44 or 48: ten programs of one CPU, for ten pods of 8.
-		Shape{Name: "bottle", Nodes: 2, CPUsPerNode: 6, NodeMiB: 512, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
+		Shape{Name: "bottle", Nodes: 2, CPUsPerNode: 6, NodeMiB: 512, Count: true, Slow: true,
+			Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
 		// As n4-count, for work that is wider than a node.
-		Shape{Name: "bottle-wide", Nodes: 4, CPUsPerNode: 4, NodeMiB: 576, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64},
+		Shape{Name: "bottle-wide", Nodes: 4, CPUsPerNode: 4, NodeMiB: 576, Count: true, Slow: true,
+			Cache:    Cache{KiB: 1024, Ways: 16, Line: 64},
 			Distance: [][]int{{10, 31, 16, 31}, {31, 10, 31, 16}, {16, 31, 10, 31}, {31, 16, 31, 10}}},
 		// Small, in virtual time: the same run to the last count.
-		Shape{Name: "bottle-virtual", Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Count: true, Slow: true, Virtual: true, Cache: Cache{KiB: 256, Ways: 16, Line: 64}, Distance: two},
+		Shape{Name: "bottle-virtual", Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Count: true, Slow: true, Virtual: true,
+			Cache: Cache{KiB: 256, Ways: 16, Line: 64}, Distance: two},
 		// Homenode is not scaled down, so neither is the cache of the machine that has nothing else to do: 33 MiB
 		// in 11 ways, as the Xeon Platinum 8163 has, whose latencies times are modelled with.
-		Shape{Name: "bottle-idle", Nodes: 2, CPUsPerNode: 2, NodeMiB: 1280, Count: true, Slow: true, Virtual: true, Cache: Cache{KiB: 33 * 1024, Ways: 11, Line: 64}, Distance: two},
+		Shape{Name: "bottle-idle", Nodes: 2, CPUsPerNode: 2, NodeMiB: 1280, Count: true, Slow: true, Virtual: true,
+			Cache: Cache{KiB: 33 * 1024, Ways: 11, Line: 64}, Distance: two},
 		// Real programs, services of systemd.
-		Shape{Name: "bottle-database", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "systemd", Systemd: true, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
-		Shape{Name: "bottle-services", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "services", Systemd: true, Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
+		Shape{Name: "bottle-database", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "systemd", Systemd: true,
+			Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
+		Shape{Name: "bottle-services", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "services", Systemd: true,
+			Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two},
 		// The same programs, in pods.
 		Shape{
-			Name: "bottle-service-pods", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "programs", Count: true, Slow: true,
+			Name: "bottle-service-pods", Nodes: 2, CPUsPerNode: 4, NodeMiB: 768, Disk: "programs", Count: true,
+			Slow:  true,
 			Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two,
 		},
 		// Ten real pods.
-		Shape{Name: "bottle-pods", Nodes: 2, CPUsPerNode: 6, NodeMiB: 768, Disk: "containerd", Count: true, Slow: true, Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two})
+		Shape{Name: "bottle-pods", Nodes: 2, CPUsPerNode: 6, NodeMiB: 768, Disk: "containerd", Count: true, Slow: true,
+			Cache: Cache{KiB: 1024, Ways: 16, Line: 64}, Distance: two})
 	for _, scene := range []struct{ name, shape string }{
-		{"ten", "bottle"}, {"six-guests", "bottle"}, {"eight-guests", "bottle"}, {"two", "bottle-virtual"}, {"pods", "bottle-pods"},
-		{"idle", "bottle-idle"}, {"idle-local", "bottle-idle"}, {"full", "bottle-virtual"}, {"interleaved", "bottle-virtual"}, {"database", "bottle-database"}, {"services", "bottle-services"},
+		{"ten", "bottle"}, {"six-guests", "bottle"}, {"eight-guests", "bottle"}, {"two", "bottle-virtual"},
+		{"pods", "bottle-pods"},
+		{"idle", "bottle-idle"}, {"idle-local", "bottle-idle"}, {"full", "bottle-virtual"},
+		{"interleaved", "bottle-virtual"}, {"database", "bottle-database"}, {"services", "bottle-services"},
 		{"service-pods", "bottle-service-pods"},
 		{"wide-start", "bottle-wide"},
 	} {
 		Tests = append(Tests,
 			Test{Name: "bottle." + scene.name, Shapes: []string{scene.shape}, Limit: 45 * time.Minute, Homenode: true},
-			Test{Name: "bottle." + scene.name + "-served", Shapes: []string{scene.shape}, OnHost: true, After: "bottle." + scene.name, Homenode: true})
+			Test{Name: "bottle." + scene.name + "-served", Shapes: []string{scene.shape}, OnHost: true,
+				After: "bottle." + scene.name, Homenode: true})
 	}
 	Tests = append(Tests,
 		Test{Name: "bottle.wide", Shapes: []string{"bottle-wide"}, Limit: 15 * time.Minute, Homenode: true},
-		Test{Name: "bottle.wide-served", Shapes: []string{"bottle-wide"}, OnHost: true, After: "bottle.wide", Homenode: true})
+		Test{Name: "bottle.wide-served", Shapes: []string{"bottle-wide"}, OnHost: true, After: "bottle.wide",
+			Homenode: true})
 }

@@ -18,7 +18,8 @@ func init() {
 	})
 	Tests = append(Tests,
 		Test{Name: "caches.lines", Shapes: []string{"caches-count"}, Limit: 15 * time.Minute, Homenode: true},
-		Test{Name: "caches.lines-counted", Shapes: []string{"caches-count"}, OnHost: true, After: "caches.lines", Homenode: true})
+		Test{Name: "caches.lines-counted", Shapes: []string{"caches-count"}, OnHost: true, After: "caches.lines",
+			Homenode: true})
 	only := []string{"caches"}
 	Tests = append(Tests,
 		Test{Name: "kernel.caches", Shapes: only, Limit: 60 * time.Second},

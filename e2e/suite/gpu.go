@@ -22,6 +22,7 @@ func init() {
 		Test{Name: "containers.gpus", Shapes: pods, Limit: 12 * time.Minute, Homenode: true},
 		Test{Name: "containers.gpus-local", Shapes: pods, OnHost: true, After: "containers.gpus", Homenode: true},
 		Test{Name: "homenode.gpus", Shapes: []string{"n2-gpu"}, Limit: 600 * time.Second, Homenode: true},
-		Test{Name: "homenode.gpus-local", Shapes: []string{"n2-gpu"}, OnHost: true, After: "homenode.gpus", Homenode: true},
+		Test{Name: "homenode.gpus-local", Shapes: []string{"n2-gpu"}, OnHost: true, After: "homenode.gpus",
+			Homenode: true},
 	)
 }

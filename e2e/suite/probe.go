@@ -11,15 +11,18 @@ func init() {
 		Shape{Name: "flat", Slow: true, Nodes: 4, CPUsPerNode: 2, NodeMiB: 768, Distance: [][]int{
 			{10, 16, 31, 31}, {16, 10, 31, 31}, {31, 31, 10, 16}, {31, 31, 16, 10},
 		}},
-		Shape{Name: "off", Slow: true, Nodes: 4, CPUsPerNode: 2, NodeMiB: 512, Boot: []string{"numa=off"}, Distance: [][]int{
-			{10, 16, 31, 31}, {16, 10, 31, 31}, {31, 31, 10, 16}, {31, 31, 16, 10},
-		}},
+		Shape{Name: "off", Slow: true, Nodes: 4, CPUsPerNode: 2, NodeMiB: 512, Boot: []string{"numa=off"},
+			Distance: [][]int{
+				{10, 16, 31, 31}, {16, 10, 31, 31}, {31, 31, 10, 16}, {31, 31, 16, 10},
+			}},
 		// Node 2 is memory without CPUs, five times as far as ordinary memory by
 		// the HMAT.
-		Shape{Name: "hmat", Slow: true, Nodes: 3, MemoryOnly: 1, CPUsPerNode: 2, NodeMiB: 512, HMAT: true, Distance: [][]int{
-			{10, 21, 30}, {21, 10, 40}, {30, 40, 10},
-		}},
-		Shape{Name: "fake", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 1024, Boot: []string{"numa=fake=4"}, Generic: true, Distance: two},
+		Shape{Name: "hmat", Slow: true, Nodes: 3, MemoryOnly: 1, CPUsPerNode: 2, NodeMiB: 512, HMAT: true,
+			Distance: [][]int{
+				{10, 21, 30}, {21, 10, 40}, {30, 40, 10},
+			}},
+		Shape{Name: "fake", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 1024, Boot: []string{"numa=fake=4"},
+			Generic: true, Distance: two},
 	)
 	Tests = append(Tests,
 		Test{Name: "probe.matrix", Shapes: []string{"flat"}, Limit: 240 * time.Second, Homenode: true},

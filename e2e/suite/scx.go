@@ -10,16 +10,21 @@ func init() {
 		Shape{Name: "scx", Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Distance: two, Virtual: true, Instruction: 4},
 		// CPUs that run at the same time, on a machine that does nothing else.
 		Shape{Name: "scx-real", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Distance: two},
-		Shape{Name: "scx-core", Slow: true, Nodes: 1, CPUsPerNode: 2, NodeMiB: 512, Distance: [][]int{{10}}, Virtual: true, Instruction: 4},
-		Shape{Name: "scx-n4", Slow: true, Nodes: 4, CPUsPerNode: 2, NodeMiB: 192, Virtual: true, Instruction: 4, Distance: [][]int{
-			{10, 16, 31, 31},
-			{16, 10, 31, 31},
-			{31, 31, 10, 16},
-			{31, 31, 16, 10},
-		}},
-		Shape{Name: "scx-6.18", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Distance: two, Virtual: true, Instruction: 4, Kernel: "6.18"},
-		Shape{Name: "scx-7.0", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Distance: two, Virtual: true, Instruction: 4, Kernel: "7.0"},
-		Shape{Name: "scx-6.12", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Distance: two, Virtual: true, Instruction: 4, Kernel: "6.12"},
+		Shape{Name: "scx-core", Slow: true, Nodes: 1, CPUsPerNode: 2, NodeMiB: 512, Distance: [][]int{{10}},
+			Virtual: true, Instruction: 4},
+		Shape{Name: "scx-n4", Slow: true, Nodes: 4, CPUsPerNode: 2, NodeMiB: 192, Virtual: true, Instruction: 4,
+			Distance: [][]int{
+				{10, 16, 31, 31},
+				{16, 10, 31, 31},
+				{31, 31, 10, 16},
+				{31, 31, 16, 10},
+			}},
+		Shape{Name: "scx-6.18", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Distance: two, Virtual: true,
+			Instruction: 4, Kernel: "6.18"},
+		Shape{Name: "scx-7.0", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Distance: two, Virtual: true,
+			Instruction: 4, Kernel: "7.0"},
+		Shape{Name: "scx-6.12", Slow: true, Nodes: 2, CPUsPerNode: 2, NodeMiB: 320, Distance: two, Virtual: true,
+			Instruction: 4, Kernel: "6.12"},
 	)
 	all := []string{"scx", "scx-real", "scx-core", "scx-n4", "scx-6.18", "scx-7.0"}
 	Tests = append(Tests,

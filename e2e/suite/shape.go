@@ -12,28 +12,33 @@ type Shape struct {
 	Nodes       int
 	CPUsPerNode int // SMT2, so half as many cores
 	NodeMiB     int
-	Caches      int      // last-level caches of a node, each a socket of its own; 0 is 1
-	Distance    [][]int  // SLIT, row = from
-	Guests      int      // so many machines share the tests; 0 is 1
-	Waits       bool     // its tests wait more than they compute: half a CPU and not one and a half
-	Slow        bool     // only when named, or with -all
-	Count       bool     // with the access-counting plugin
-	Arms        []int    // of BottleArms, by number from 0: those that are counted; nil is all
-	Cache       Cache    // that the plugin gives each group of CPUs; none if it has no size
-	Virtual     bool     // its clock counts instructions, whatever the machine does meanwhile
-	Instruction int      // ns of that clock that one takes, a power of 2; 0 is 2: the more, the less the machine has to do for a second of the guest
-	Seed        int      // in virtual time: of the random numbers that QEMU hands out, and so of the order of events; 0 is the rig's own
-	Overlap     bool     // with the plugin that counts overlap on cores
-	MemoryOnly  int      // so many of the nodes, the last ones, have no CPUs
-	HMAT        bool     // with a table of latencies and bandwidths
-	Boot        []string // further words of the kernel command line
-	Generic     bool     // with the generic flavour of the kernel
-	Kernel      string   // with the newest kernel of this version (6.18) that the archive has; "" is the newest of all
-	NIC         int      // a network card with several queues is on the PCI root of this node; 0: there is none
-	Disk        string   // its root is what e2e/disk/DISK.sh describes; "" is no disk
-	Init        string   // its first process is the program of this folder of e2e, and all of its image; "" is the guest's
-	Reboots     bool     // its tests restart it; its disks stay, and there is one more for state
-	Systemd     bool     // systemd of that disk is PID 1 and runs the tests as a service; else it is resumed from where it was saved
+	Caches      int     // last-level caches of a node, each a socket of its own; 0 is 1
+	Distance    [][]int // SLIT, row = from
+	Guests      int     // so many machines share the tests; 0 is 1
+	Waits       bool    // its tests wait more than they compute: half a CPU and not one and a half
+	Slow        bool    // only when named, or with -all
+	Count       bool    // with the access-counting plugin
+	Arms        []int   // of BottleArms, by number from 0: those that are counted; nil is all
+	Cache       Cache   // that the plugin gives each group of CPUs; none if it has no size
+	Virtual     bool    // its clock counts instructions, whatever the machine does meanwhile
+	// ns of that clock that one takes, a power of 2; 0 is 2: the more, the less the machine has to do for a second of
+	// the guest
+	Instruction int
+	// in virtual time: of the random numbers that QEMU hands out, and so of the order of events; 0 is the rig's own
+	Seed       int
+	Overlap    bool     // with the plugin that counts overlap on cores
+	MemoryOnly int      // so many of the nodes, the last ones, have no CPUs
+	HMAT       bool     // with a table of latencies and bandwidths
+	Boot       []string // further words of the kernel command line
+	Generic    bool     // with the generic flavour of the kernel
+	Kernel     string   // with the newest kernel of this version (6.18) that the archive has; "" is the newest of all
+	NIC        int      // a network card with several queues is on the PCI root of this node; 0: there is none
+	Disk       string   // its root is what e2e/disk/DISK.sh describes; "" is no disk
+	// its first process is the program of this folder of e2e, and all of its image; "" is the guest's
+	Init    string
+	Reboots bool // its tests restart it; its disks stay, and there is one more for state
+	// systemd of that disk is PID 1 and runs the tests as a service; else it is resumed from where it was saved
+	Systemd bool
 }
 
 // Cache is a last-level cache, modelled by the counting plugin.
@@ -60,7 +65,8 @@ func ParseCache(text string) (Cache, error) {
 		*into[i] = n
 	}
 	if c.KiB<<10%(c.Ways*c.Line) != 0 {
-		return Cache{}, fmt.Errorf("cache %q: %d KiB are no whole number of sets of %d lines of %d bytes", text, c.KiB, c.Ways, c.Line)
+		return Cache{}, fmt.Errorf("cache %q: %d KiB are no whole number of sets of %d lines of %d bytes", text, c.KiB,
+			c.Ways, c.Line)
 	}
 	return c, nil
 }

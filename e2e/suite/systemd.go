@@ -17,10 +17,12 @@ func init() {
 	docker := systemd
 	docker.Name, docker.Disk = "docker", "docker"
 	for _, name := range []string{"placed", "agents"} {
-		Tests = append(Tests, Test{Name: "docker." + name, Shapes: []string{"docker"}, Limit: 10 * time.Minute, Slow: true, Homenode: true})
+		Tests = append(Tests, Test{Name: "docker." + name, Shapes: []string{"docker"}, Limit: 10 * time.Minute,
+			Slow: true, Homenode: true})
 	}
 	for _, name := range []string{"unit", "cpusets", "host", "scope", "batch", "programs", "package"} {
-		Tests = append(Tests, Test{Name: "systemd." + name, Shapes: []string{"systemd"}, Limit: 20 * time.Minute, Homenode: true})
+		Tests = append(Tests, Test{Name: "systemd." + name, Shapes: []string{"systemd"}, Limit: 20 * time.Minute,
+			Homenode: true})
 	}
 	// What bench/share runs.
 	bench := systemd
@@ -45,6 +47,7 @@ func init() {
 	Tests = append(Tests, Test{
 		Name: "systemd.reboot", Shapes: []string{"reboot"}, Limit: 10 * time.Minute, Homenode: true,
 	})
-	Tests = append(Tests, Test{Name: "systemd.bench", Shapes: []string{"bench"}, Limit: 20 * time.Minute, Homenode: true, Bench: true})
+	Tests = append(Tests, Test{Name: "systemd.bench", Shapes: []string{"bench"}, Limit: 20 * time.Minute,
+		Homenode: true, Bench: true})
 	Tests = append(Tests, Test{Name: "share.stack", Shapes: []string{"stack"}, Limit: 20 * time.Minute, Homenode: true})
 }

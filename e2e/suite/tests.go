@@ -91,7 +91,8 @@ var Tests = []Test{
 	{Name: "count.exact", Shapes: []string{"n4-count"}, OnHost: true, After: "count.kernel"},
 	{Name: "count.homenode", Shapes: []string{"n4-count"}, Limit: 300 * time.Second, Homenode: true},
 	{Name: "count.wide", Shapes: []string{"n4-count"}, Limit: 900 * time.Second, Slow: true, Homenode: true},
-	{Name: "count.wide-local", Shapes: []string{"n4-count"}, OnHost: true, After: "count.wide", Slow: true, Homenode: true},
+	{Name: "count.wide-local", Shapes: []string{"n4-count"}, OnHost: true, After: "count.wide", Slow: true,
+		Homenode: true},
 	{Name: "count.local", Shapes: []string{"n4-count"}, OnHost: true, After: "count.homenode", Homenode: true},
 }
 

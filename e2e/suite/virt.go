@@ -22,8 +22,10 @@ func init() {
 	counted.Count = true
 	counted.Slow = true
 	Shapes = append(Shapes, counted)
-	Tests = append(Tests, Test{Name: "libvirt.cells", Shapes: []string{"virt-count"}, Limit: 15 * time.Minute, Slow: true, Homenode: true},
-		Test{Name: "libvirt.local", Shapes: []string{"virt-count"}, OnHost: true, After: "libvirt.cells", Slow: true, Homenode: true})
+	Tests = append(Tests, Test{Name: "libvirt.cells", Shapes: []string{"virt-count"}, Limit: 15 * time.Minute,
+		Slow: true, Homenode: true},
+		Test{Name: "libvirt.local", Shapes: []string{"virt-count"}, OnHost: true, After: "libvirt.cells", Slow: true,
+			Homenode: true})
 	Shapes = append(Shapes, Shape{
 		Name: "virt-nic", Nodes: 2, CPUsPerNode: 8, NodeMiB: 1024, Disk: "libvirt", NIC: 1, Slow: true,
 		Distance: [][]int{
@@ -32,15 +34,18 @@ func init() {
 		},
 	})
 	for _, name := range []string{"required", "near"} {
-		Tests = append(Tests, Test{Name: "libvirt." + name, Shapes: []string{"virt-nic"}, Limit: 15 * time.Minute, Slow: true, Homenode: true})
+		Tests = append(Tests, Test{Name: "libvirt." + name, Shapes: []string{"virt-nic"}, Limit: 15 * time.Minute,
+			Slow: true, Homenode: true})
 	}
 	for _, test := range []struct {
 		name string
 		slow bool
 	}{
 		{"define", true}, {"move", true}, {"adopt", true}, {"daemon", true}, {"started", false}, {"restart", true},
-		{"vanish", true}, {"auto", true}, {"unprivileged", true}, {"destroy", true}, {"balance", true}, {"helper", true},
+		{"vanish", true}, {"auto", true}, {"unprivileged", true}, {"destroy", true}, {"balance", true},
+		{"helper", true},
 	} {
-		Tests = append(Tests, Test{Name: "libvirt." + test.name, Shapes: []string{"virt"}, Limit: 15 * time.Minute, Slow: test.slow, Homenode: true})
+		Tests = append(Tests, Test{Name: "libvirt." + test.name, Shapes: []string{"virt"}, Limit: 15 * time.Minute,
+			Slow: test.slow, Homenode: true})
 	}
 }

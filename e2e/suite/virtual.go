@@ -5,7 +5,8 @@ import "time"
 // What sharing gives, in virtual time: three cores of two threads, and few CPUs busy, for all
 // take turns on one thread of the machine.
 func init() {
-	Shapes = append(Shapes, Shape{Name: "virtual", Nodes: 1, CPUsPerNode: 6, NodeMiB: 512, Virtual: true, Overlap: true, Distance: [][]int{{10}}})
+	Shapes = append(Shapes, Shape{Name: "virtual", Nodes: 1, CPUsPerNode: 6, NodeMiB: 512, Virtual: true, Overlap: true,
+		Distance: [][]int{{10}}})
 	Tests = append(Tests,
 		Test{Name: "share.bench", Shapes: []string{"n2"}, Limit: 90 * time.Second, Homenode: true, Bench: true},
 		Test{Name: "share.order", Shapes: []string{"virtual"}, Limit: 120 * time.Second, Homenode: true},
@@ -20,5 +21,6 @@ func init() {
 			Name: "share.goal-table", Shapes: []string{"virtual"},
 			OnHost: true, After: "share.virtual-goal", Slow: true, Homenode: true,
 		},
-		Test{Name: "share.table", Shapes: []string{"virtual"}, OnHost: true, After: "share.virtual", Slow: true, Homenode: true})
+		Test{Name: "share.table", Shapes: []string{"virtual"}, OnHost: true, After: "share.virtual", Slow: true,
+			Homenode: true})
 }

@@ -166,7 +166,8 @@ func threadTime() time.Duration {
 }
 
 func populate(part []uint64) error {
-	_, _, e := syscall.Syscall(syscall.SYS_MADVISE, uintptr(unsafe.Pointer(&part[0])), uintptr(len(part)*8), madvPopulateWrite)
+	_, _, e := syscall.Syscall(syscall.SYS_MADVISE, uintptr(unsafe.Pointer(&part[0])), uintptr(len(part)*8),
+		madvPopulateWrite)
 	if e != 0 {
 		return fmt.Errorf("fill %d MiB: %w", len(part)*8>>20, e)
 	}

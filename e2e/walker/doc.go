@@ -15,8 +15,8 @@
 //
 // Every thread walks its own part, or with --whole all of the buffer, as the threads of
 // a transaction server walk over one heap; filled it is by parts all the same. With
-// --hot N it visits N pages of a small hot part after each page, so that a cache has something to hold. It rests after each burst, because eight
-// walkers that never rest would starve an emulated guest.
+// --hot N it visits N pages of a small hot part after each page, so that a cache has something to hold. It rests after
+// each burst, because eight walkers that never rest would starve an emulated guest.
 //
 // Walkers with the same slot and the same --share FILE have one buffer: their threads take lines from each
 // other, as processes with a queue in shared memory do. With --spell they walk for so much CPU time between rests.

@@ -39,11 +39,14 @@ func main() {
 	flag.BoolVar(&o.static, "static", false, "set the policy with MPOL_F_STATIC_NODES")
 	flag.BoolVar(&o.unbind, "unbind", false, "take the policy off after filling")
 	flag.BoolVar(&o.huge, "huge", false, "ask for transparent huge pages")
-	flag.BoolVar(&o.whole, "whole", false, "every thread walks over the whole buffer, page after page in an order of its own")
-	flag.IntVar(&o.hot, "hot", 0, "with --whole: after each page, visit so many pages of the hot part, a small one that all threads share")
+	flag.BoolVar(&o.whole, "whole", false,
+		"every thread walks over the whole buffer, page after page in an order of its own")
+	flag.IntVar(&o.hot, "hot", 0,
+		"with --whole: after each page, visit so many pages of the hot part, a small one that all threads share")
 	flag.BoolVar(&o.wait, "wait", false, "touch no page of the buffer before the line \"fill\" is read")
 	flag.IntVar(&o.burst, "burst", 512, "pages between two rests")
-	flag.StringVar(&o.share, "share", "", "map this `file` in the place of a buffer of its own: walkers with the same slot and file exchange lines")
+	flag.StringVar(&o.share, "share", "",
+		"map this `file` in the place of a buffer of its own: walkers with the same slot and file exchange lines")
 	flag.StringVar(&o.with, "with", "", "start further walkers as children, alike but with these `threads`: 1,1")
 	flag.DurationVar(&o.spell, "spell", 0, "with --whole: CPU time between two rests, in the place of --burst")
 	flag.DurationVar(&o.sleep, "sleep", 10*time.Millisecond, "length of a rest")

@@ -69,7 +69,8 @@ func (d *Driver) makeBatch(ctx context.Context) error {
 			return err
 		}
 	}
-	step := plan.Step{Kind: plan.SetCgroup, To: "1", Target: plan.Target{Kind: workload.InCgroup, Cgroup: BatchGroup, File: string(plan.CgroupIdle)}}
+	step := plan.Step{Kind: plan.SetCgroup, To: "1", Target: plan.Target{Kind: workload.InCgroup, Cgroup: BatchGroup,
+		File: string(plan.CgroupIdle)}}
 	err = d.Apply(ctx, step, nil)
 	if errors.As(err, new(*plan.UnsupportedError)) {
 		step.Target.File = string(plan.CgroupWeight)

@@ -66,7 +66,8 @@ func New(o Options) *Driver {
 	o.Mount = cmp.Or(o.Mount, "/sys/fs/cgroup")
 	o.Root = cmp.Or(o.Root, os.DirFS("/"))
 	d := &Driver{mount: o.Mount, root: o.Root, mover: o.Mover, files: tree{o.Mount}, affinity: numa.Kernel{}.Affinity,
-		run: o.Run, guardian: o.Guardian, answers: o.Answers, sameMemory: sameMemory, freezes: map[string]chan struct{}{}, comparing: map[string]bool{}}
+		run: o.Run, guardian: o.Guardian, answers: o.Answers, sameMemory: sameMemory,
+		freezes: map[string]chan struct{}{}, comparing: map[string]bool{}}
 	d.shared = d.sharesOutside
 	return d
 }
@@ -118,7 +119,8 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 			return nil, err
 		}
 	}
-	return d.changes(off, cpusets, plan.Change{Setting: plan.Setting{Kind: kind, Path: step.Target.Cgroup, Value: value}, Will: will})
+	return d.changes(off, cpusets,
+		plan.Change{Setting: plan.Setting{Kind: kind, Path: step.Target.Cgroup, Value: value}, Will: will})
 }
 
 // changes is what turning a controller on where it is off changes, and then last.
@@ -325,7 +327,9 @@ func (d *Driver) present(cgroup string, c *control) error {
 		return &MountError{d.mount, err.Error()}
 	}
 	if c != nil && !slices.Contains(strings.Fields(have), c.name) {
-		return plan.Unsupported(c.gives+" in cgroup v2", fmt.Sprintf("the %s controller, which is absent: the kernel lacks %s, or cgroup v1 has it mounted", c.name, c.config))
+		return plan.Unsupported(c.gives+" in cgroup v2",
+			fmt.Sprintf("the %s controller, which is absent: the kernel lacks %s, or cgroup v1 has it mounted", c.name,
+				c.config))
 	}
 	if _, err := d.files.read(cgroup, controllers); err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
@@ -394,7 +398,8 @@ func (d *Driver) holds(cgroup string, kind plan.SettingKind, want string) error 
 		return d.lost(cgroup, err)
 	}
 	if !same(have, want) {
-		return &MismatchError{Cgroup: cgroup, File: string(kind), Want: want, Have: have, Why: d.whyNot(cgroup, kind, want, have)}
+		return &MismatchError{Cgroup: cgroup, File: string(kind), Want: want, Have: have,
+			Why: d.whyNot(cgroup, kind, want, have)}
 	}
 	if kind != plan.CgroupCPUs {
 		return nil
@@ -481,11 +486,14 @@ func (d *Driver) turnOn(cgroup string, c *control) error {
 		return d.lost(cgroup, err)
 	case errors.Is(err, fs.ErrNotExist):
 		// Also the answer when the controller is not available there.
-		return d.lost(cgroup, fmt.Errorf("cgroup %s: the %s controller cannot be turned on here: %v", cgroup, c.name, err))
+		return d.lost(cgroup, fmt.Errorf("cgroup %s: the %s controller cannot be turned on here: %v", cgroup, c.name,
+			err))
 	case errors.Is(err, unix.EBUSY):
-		return fmt.Errorf("cgroup %s: turn on the %s controller: %w; it has processes of its own beside its children", cgroup, c.name, err)
+		return fmt.Errorf("cgroup %s: turn on the %s controller: %w; it has processes of its own beside its children",
+			cgroup, c.name, err)
 	case errors.Is(err, unix.EOPNOTSUPP):
-		return fmt.Errorf("cgroup %s: turn on the %s controller: %w; it is in a threaded subtree that is not valid", cgroup, c.name, err)
+		return fmt.Errorf("cgroup %s: turn on the %s controller: %w; it is in a threaded subtree that is not valid",
+			cgroup, c.name, err)
 	default:
 		return d.refused(cgroup, subtreeControl, c.on(), err)
 	}
@@ -494,7 +502,8 @@ func (d *Driver) turnOn(cgroup string, c *control) error {
 		return d.lost(cgroup, err)
 	}
 	if !slices.Contains(strings.Fields(now), c.name) {
-		return fmt.Errorf("cgroup %s: the %s controller did not stay on; another manager of cgroups may have turned it off", cgroup, c.name)
+		return fmt.Errorf("cgroup %s: the %s controller did not stay on; another manager of cgroups may have "+
+			"turned it off", cgroup, c.name)
 	}
 	return nil
 }

@@ -36,7 +36,8 @@ type MismatchError struct {
 }
 
 func (e *MismatchError) Error() string {
-	return fmt.Sprintf("cgroup %s: %s set to %s but %s is effective: %s", e.Cgroup, e.File, e.Want, or(e.Have, "nothing"), strings.Join(e.Why, "; "))
+	return fmt.Sprintf("cgroup %s: %s set to %s but %s is effective: %s", e.Cgroup, e.File, e.Want,
+		or(e.Have, "nothing"), strings.Join(e.Why, "; "))
 }
 
 // StrayError says that threads may still run elsewhere although the CPU set
@@ -66,7 +67,8 @@ type NotFrozenError struct {
 }
 
 func (e *NotFrozenError) Error() string {
-	return fmt.Sprintf("cgroup %s: %v within %v, so its memory nodes were not changed; end its process that waits in the kernel (most often state D in ps), or restart the workload", e.Cgroup, plan.ErrNotFrozen, freezeWithin)
+	return fmt.Sprintf("cgroup %s: %v within %v, so its memory nodes were not changed; end its process that waits in "+
+		"the kernel (most often state D in ps), or restart the workload", e.Cgroup, plan.ErrNotFrozen, freezeWithin)
 }
 
 // Unwrap makes the error one that a later try may not meet.
@@ -80,7 +82,8 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	return fmt.Sprintf("cgroup %s: process %d %v, and holds the lock of its memory: the change would hold up all cgroups of this host; stop that process", e.Cgroup, e.PID, plan.ErrNoAnswer)
+	return fmt.Sprintf("cgroup %s: process %d %v, and holds the lock of its memory: the change would hold up all "+
+		"cgroups of this host; stop that process", e.Cgroup, e.PID, plan.ErrNoAnswer)
 }
 
 // Unwrap makes the error one that a later try may not meet.
@@ -93,7 +96,8 @@ type FrozenError struct {
 }
 
 func (e *FrozenError) Error() string {
-	return fmt.Sprintf("cgroup %s: another program has frozen it, and its memory nodes are changed only once it runs again", e.Cgroup)
+	return fmt.Sprintf("cgroup %s: another program has frozen it, and its memory nodes are changed only once it "+
+		"runs again", e.Cgroup)
 }
 
 // SharedError says that a process outside a cgroup shares the memory of one inside: see
@@ -106,7 +110,8 @@ type SharedError struct {
 }
 
 func (e *SharedError) Error() string {
-	return fmt.Sprintf("cgroup %s: its memory nodes are not changed: process %d in %s shares the memory of its process %d and would not freeze with it", e.Cgroup, e.Outside, or(e.In, "another cgroup"), e.Inside)
+	return fmt.Sprintf("cgroup %s: its memory nodes are not changed: process %d in %s shares the memory of its "+
+		"process %d and would not freeze with it", e.Cgroup, e.Outside, or(e.In, "another cgroup"), e.Inside)
 }
 
 // ManyAlikeError says that too many processes outside a cgroup are laid out as processes inside to
@@ -117,7 +122,9 @@ type ManyAlikeError struct {
 }
 
 func (e *ManyAlikeError) Error() string {
-	return fmt.Sprintf("cgroup %s: its memory nodes are not changed, for %d processes elsewhere are laid out as %d of its own, too many to find out whether one shares their memory: end those, or move them into it", e.Cgroup, e.Outside, e.Inside)
+	return fmt.Sprintf("cgroup %s: its memory nodes are not changed, for %d processes elsewhere are laid out as %d "+
+		"of its own, too many to find out whether one shares their memory: end those, or move them into it", e.Cgroup,
+		e.Outside, e.Inside)
 }
 
 // notWritten is an error that came before a write: the processes could not be frozen for it.

@@ -216,7 +216,8 @@ func (f *freeze) prepare(ctx context.Context) error {
 		if f.end, err = d.guardian(d.run, f.record); err != nil {
 			f.end = func() {}
 			d.forget(f.record)
-			return fmt.Errorf("cgroup %s: not frozen without a process that thaws it when homenode is killed: %w", f.at, err)
+			return fmt.Errorf("cgroup %s: not frozen without a process that thaws it when homenode is killed: %w", f.at,
+				err)
 		}
 	}
 	if d.shared != nil { // last: a process may be put into the cgroup since
@@ -362,7 +363,8 @@ func (d *Driver) freezable(cgroup string) (string, error) {
 			if gone := d.present(cgroup, nil); gone != nil {
 				return "", gone
 			}
-			return "", plan.Unsupported("setting the memory nodes of a cgroup with processes", freezeFile+", which Linux 5.2 brings")
+			return "", plan.Unsupported("setting the memory nodes of a cgroup with processes",
+				freezeFile+", which Linux 5.2 brings")
 		}
 		if err != nil {
 			return "", d.lost(cgroup, err)
@@ -371,11 +373,15 @@ func (d *Driver) freezable(cgroup string) (string, error) {
 			continue
 		}
 		if own == at || strings.HasPrefix(own, at+"/") {
-			return "", fmt.Errorf("cgroup %s: its memory nodes are not changed: homenode itself is in %s and would freeze with it", cgroup, at)
+			return "",
+				fmt.Errorf("cgroup %s: its memory nodes are not changed: homenode itself is in %s and would freeze "+
+					"with it", cgroup, at)
 		}
 		return at, nil
 	}
-	return "", fmt.Errorf("cgroup %s: its memory nodes are not changed: users other than root can thaw it and every cgroup above it", cgroup)
+	return "",
+		fmt.Errorf("cgroup %s: its memory nodes are not changed: users other than root can thaw it and every cgroup "+
+			"above it", cgroup)
 }
 
 // ownCgroup is the cgroup that homenode runs in.

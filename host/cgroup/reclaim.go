@@ -35,7 +35,8 @@ func (d *Driver) reclaims(step *plan.Step) error {
 		return err
 	}
 	if len(off) > 0 {
-		return fmt.Errorf("cgroup %s: the memory controller is off, so that it has no %s", step.Target.Cgroup, reclaimFile)
+		return fmt.Errorf("cgroup %s: the memory controller is off, so that it has no %s", step.Target.Cgroup,
+			reclaimFile)
 	}
 	return nil
 }

@@ -122,7 +122,8 @@ func (d *Driver) stands(cgroup string, kind plan.SettingKind, want string) error
 		return err
 	}
 	if !same(now, want) {
-		return fmt.Errorf("cgroup %s: %s is %q after %q was written; someone else may be writing it", cgroup, kind, now, want)
+		return fmt.Errorf("cgroup %s: %s is %q after %q was written; someone else may be writing it", cgroup, kind, now,
+			want)
 	}
 	return nil
 }

@@ -179,7 +179,8 @@ func (d *Driver) processesBelow(at string) (map[int]bool, error) {
 		for _, f := range strings.Fields(text) {
 			pid, err := strconv.Atoi(f)
 			if err != nil || pid == 0 {
-				return nil, plan.Unsupported("setting the memory nodes of "+cgroup, "the host's PID namespace: homenode does not see all processes in it")
+				return nil, plan.Unsupported("setting the memory nodes of "+cgroup,
+					"the host's PID namespace: homenode does not see all processes in it")
 			}
 			out[pid] = true
 		}

@@ -26,7 +26,8 @@ type control struct {
 
 var (
 	cpusets = &control{"cpuset", plan.CgroupControllers, string(plan.CgroupCPUs), "CPU sets", "CONFIG_CPUSETS"}
-	cpus    = &control{"cpu", plan.CPUController, string(plan.CgroupWeight), "shares of CPU time", "CONFIG_FAIR_GROUP_SCHED"}
+	cpus    = &control{"cpu", plan.CPUController, string(plan.CgroupWeight), "shares of CPU time",
+		"CONFIG_FAIR_GROUP_SCHED"}
 	memory  = &control{"memory", plan.MemoryController, string(plan.MemoryHigh), "limits of memory", "CONFIG_MEMCG"}
 	devices = &control{"io", plan.IOController, "io.stat", "shares of block devices", "CONFIG_BLK_CGROUP"}
 	known   = []*control{cpusets, cpus, memory, devices}
@@ -115,7 +116,8 @@ func (d *Driver) protects(cgroup string, kind plan.SettingKind) error {
 	for _, above := range ancestors(cgroup) {
 		value, err := d.files.read(above, string(kind))
 		if err == nil && value == "0" {
-			needs := fmt.Sprintf("%s of %s, which is 0 (%s of its unit) and bounds what is below", kind, above, ofUnit[kind])
+			needs := fmt.Sprintf("%s of %s, which is 0 (%s of its unit) and bounds what is below", kind, above,
+				ofUnit[kind])
 			return plan.Unsupported(string(kind), needs)
 		}
 	}
@@ -216,7 +218,8 @@ func (d *Driver) setValue(cgroup string, kind plan.SettingKind, want string) err
 	case err != nil:
 		return err
 	case !sameValue(now, want):
-		return errors.Join(fmt.Errorf("cgroup %s: %s is %q after %q was written; someone else may be writing it", cgroup, kind, now, want), d.writeValue(cgroup, kind, before))
+		return errors.Join(fmt.Errorf("cgroup %s: %s is %q after %q was written; someone else may be writing it",
+			cgroup, kind, now, want), d.writeValue(cgroup, kind, before))
 	}
 	return nil
 }
@@ -271,7 +274,8 @@ func (d *Driver) writeValue(cgroup string, kind plan.SettingKind, value string) 
 	case err == nil:
 		return nil
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ERANGE):
-		return fmt.Errorf("cgroup %s: write %q to %s: %w; the kernel takes no such value there", cgroup, value, kind, err)
+		return fmt.Errorf("cgroup %s: write %q to %s: %w; the kernel takes no such value there", cgroup, value, kind,
+			err)
 	}
 	return d.refused(cgroup, string(kind), value, err)
 }
@@ -287,7 +291,8 @@ func (d *Driver) putBackValue(cgroup string, kind plan.SettingKind, old string) 
 		return nil
 	}
 	if kind == plan.CgroupWeight && now == idleWeight {
-		return fmt.Errorf("cgroup %s: cpu.weight cannot go back to %s while cpu.idle is 1, which somebody else has set", cgroup, old)
+		return fmt.Errorf("cgroup %s: cpu.weight cannot go back to %s while cpu.idle is 1, which somebody else has set",
+			cgroup, old)
 	}
 	return d.setValue(cgroup, kind, old)
 }

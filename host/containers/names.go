@@ -14,7 +14,8 @@ import (
 // lists is those of Podman, below storage: its storage driver names the folder.
 var lists = func() (files []string) {
 	for _, driver := range []string{"overlay", "btrfs", "zfs", "vfs"} {
-		files = append(files, storage+driver+"-containers/containers.json", storage+driver+"-containers/volatile-containers.json")
+		files = append(files, storage+driver+"-containers/containers.json",
+			storage+driver+"-containers/volatile-containers.json")
 	}
 	return files
 }()

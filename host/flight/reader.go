@@ -35,7 +35,8 @@ type Record struct {
 type SchemaError struct{ Have string }
 
 func (e *SchemaError) Error() string {
-	return fmt.Sprintf("written in form %q, and this homenode reads %s: replay it with the homenode that wrote it, or record anew", e.Have, Schema)
+	return fmt.Sprintf("written in form %q, and this homenode reads %s: replay it with the homenode that wrote it, "+
+		"or record anew", e.Have, Schema)
 }
 
 // Reader reads one file, compressed or plain JSON lines.

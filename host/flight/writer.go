@@ -141,7 +141,8 @@ func (w *Writer) begin() error {
 	if err := w.makeRoom(); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(filepath.Join(w.dir, fmt.Sprintf("%s%012d%s", prefix, w.next, suffix)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(filepath.Join(w.dir, fmt.Sprintf("%s%012d%s", prefix, w.next, suffix)),
+		os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}

@@ -93,7 +93,8 @@ func (s setting) value(cpus topology.CPUSet) string {
 }
 
 var kinds = map[plan.StepKind]plan.SettingKind{
-	plan.SetIRQ: plan.IRQAffinity, plan.SetRPS: plan.RPSCPUs, plan.SetXPS: plan.XPSCPUs, plan.SetQueues: plan.QueueCount,
+	plan.SetIRQ: plan.IRQAffinity, plan.SetRPS: plan.RPSCPUs, plan.SetXPS: plan.XPSCPUs,
+	plan.SetQueues: plan.QueueCount,
 }
 
 // wanted reads a step.
@@ -332,7 +333,8 @@ func (d *Driver) write(s setting, value string) error {
 		return err
 	}
 	if have, err := s.set(now); err != nil || !have.Equal(want) {
-		return fmt.Errorf("%s: %s is %q after %q was written; someone else may be writing it", s.path, s.kind, now, value)
+		return fmt.Errorf("%s: %s is %q after %q was written; someone else may be writing it", s.path, s.kind, now,
+			value)
 	}
 	return nil
 }

@@ -38,7 +38,8 @@ const atOnce = topology.KiB(256 << 10)
 // caps is what can be done with any guest: libvirt's binding of its memory takes the
 // pages along, and it widens again what it has narrowed.
 func caps(g *guest.Observed) workload.Caps {
-	return workload.Caps{MemoryFollows: true, MemoryStays: g.Composed != nil, AtOnce: atOnce, Rebinds: true, NextStart: g.Defined != nil}
+	return workload.Caps{MemoryFollows: true, MemoryStays: g.Composed != nil, AtOnce: atOnce, Rebinds: true,
+		NextStart: g.Defined != nil}
 }
 
 // Claims is what is known of the guests as of the last Refresh that did not fail. The last
@@ -58,7 +59,8 @@ func (w *Watch) Claims(h *topology.Host) ([]workload.Claim, []workload.Problem) 
 	for _, u := range unread {
 		problems = append(problems, workload.Problem{Subject: "guest " + u.Name, Text: u.Text})
 		if u.Running {
-			out = append(out, workload.Claim{ID: guest.ID(u.Name), Name: u.Name, Process: u.Process, Cgroups: cgroups(u.Process, u.Run), Running: true,
+			out = append(out, workload.Claim{ID: guest.ID(u.Name), Name: u.Name, Process: u.Process,
+				Cgroups: cgroups(u.Process, u.Run), Running: true,
 				Driver: InGuest, Alone: words.Because(words.GuestUnread, u.Text)})
 		}
 	}
@@ -118,9 +120,11 @@ func (w *Watch) cells(g *guest.Observed, h *topology.Host, silent error) []workl
 	for k := range specs {
 		home, cell := g.Home.Apart[k], &g.Composed.Cells[k]
 		c := workload.Claim{
-			ID: specs[k].ID, Name: fmt.Sprintf("%s/cell%d", g.Name, k), Process: g.Process, Cgroups: cgroups(g.Process, g.Run), Running: g.Running,
+			ID: specs[k].ID, Name: fmt.Sprintf("%s/cell%d", g.Name, k), Process: g.Process,
+			Cgroups: cgroups(g.Process, g.Run), Running: g.Running,
 			Part: &workload.Part{Of: guest.ID(g.Name), VCPUs: cell.VCPUs, Memory: g.Asked[k]}, Driver: InGuest,
-			Caps: workload.Caps{Rebinds: true, NextStart: next != nil}, Spec: &specs[k], CPUs: home.CPUs, Mems: home.Home, Alone: alone,
+			Caps: workload.Caps{Rebinds: true, NextStart: next != nil}, Spec: &specs[k], CPUs: home.CPUs,
+			Mems: home.Home, Alone: alone,
 			MovedBy: "homenode vm move " + g.Name,
 		}
 		if g.Running {

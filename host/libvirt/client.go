@@ -23,17 +23,18 @@ const (
 
 // Flags of libvirt's API (include/libvirt/libvirt-domain.h).
 const (
-	affectLive    uint32 = 1       // VIR_DOMAIN_AFFECT_LIVE
-	affectConfig  uint32 = 2       // VIR_DOMAIN_AFFECT_CONFIG
-	xmlSecure     uint32 = 1       // VIR_DOMAIN_XML_SECURE: with passwords, which a define would else take away
-	xmlInactive   uint32 = 2       // VIR_DOMAIN_XML_INACTIVE: as it will start next time
-	metadataOfOwn int32  = 2       // VIR_DOMAIN_METADATA_ELEMENT
-	statsState    uint32 = 1       // VIR_DOMAIN_STATS_STATE
-	statsBalloon  uint32 = 4       // VIR_DOMAIN_STATS_BALLOON
-	statsVCPU     uint32 = 8       // VIR_DOMAIN_STATS_VCPU
-	statsBlock    uint32 = 32      // VIR_DOMAIN_STATS_BLOCK
-	statsActive   uint32 = 1 << 0  // VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE: of guests that run
-	statsNoWait   uint32 = 1 << 29 // VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT: without what a busy guest cannot tell at once
+	affectLive    uint32 = 1      // VIR_DOMAIN_AFFECT_LIVE
+	affectConfig  uint32 = 2      // VIR_DOMAIN_AFFECT_CONFIG
+	xmlSecure     uint32 = 1      // VIR_DOMAIN_XML_SECURE: with passwords, which a define would else take away
+	xmlInactive   uint32 = 2      // VIR_DOMAIN_XML_INACTIVE: as it will start next time
+	metadataOfOwn int32  = 2      // VIR_DOMAIN_METADATA_ELEMENT
+	statsState    uint32 = 1      // VIR_DOMAIN_STATS_STATE
+	statsBalloon  uint32 = 4      // VIR_DOMAIN_STATS_BALLOON
+	statsVCPU     uint32 = 8      // VIR_DOMAIN_STATS_VCPU
+	statsBlock    uint32 = 32     // VIR_DOMAIN_STATS_BLOCK
+	statsActive   uint32 = 1 << 0 // VIR_CONNECT_GET_ALL_DOMAINS_STATS_ACTIVE: of guests that run
+	// VIR_CONNECT_GET_ALL_DOMAINS_STATS_NOWAIT: without what a busy guest cannot tell at once
+	statsNoWait uint32 = 1 << 29
 )
 
 // DefaultURI is the libvirt that is meant when none is named.
@@ -84,7 +85,8 @@ func Open(ctx context.Context, uri string) (*Client, error) {
 	bus, err := connect(dbus.WithContext(alive))
 	if err != nil {
 		end()
-		return nil, fmt.Errorf("%w: no D-Bus here; apt install libvirt-dbus, or dnf install libvirt-dbus (%w)", ErrUnavailable, err)
+		return nil, fmt.Errorf("%w: no D-Bus here; apt install libvirt-dbus, or dnf install libvirt-dbus (%w)",
+			ErrUnavailable, err)
 	}
 	c := &Client{bus, path}
 	// The first call starts the service, and opens libvirt.
@@ -169,7 +171,8 @@ func explain(op string, err error) error {
 	}
 	text := e.Error()
 	switch {
-	case e.Name == "org.freedesktop.DBus.Error.ServiceUnknown" || e.Name == "org.freedesktop.DBus.Error.NameHasNoOwner" ||
+	case e.Name == "org.freedesktop.DBus.Error.ServiceUnknown" ||
+		e.Name == "org.freedesktop.DBus.Error.NameHasNoOwner" ||
 		strings.HasPrefix(e.Name, "org.freedesktop.DBus.Error.Spawn"):
 		return fmt.Errorf("%w: the bus has no service %s; install libvirt-dbus (%s)", ErrUnavailable, service, text)
 	case e.Name == "org.freedesktop.DBus.Error.NoReply" || e.Name == "org.freedesktop.DBus.Error.Disconnected":

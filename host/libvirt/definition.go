@@ -67,7 +67,8 @@ func (w *Watch) changesNext(ctx context.Context, name string, cell int, next str
 
 // applyNext writes into a definition where its guest is started next; "" takes homenode's
 // bindings and mark off. mark is what it is then, nil for what it is now. again is for what was homenode's.
-func (w *Watch) applyNext(ctx context.Context, name string, cell int, next string, mark *domain.Mark, again bool) error {
+func (w *Watch) applyNext(ctx context.Context, name string, cell int, next string, mark *domain.Mark,
+	again bool) error {
 	d, c, err := w.definition(ctx, name, true)
 	if err != nil {
 		return err

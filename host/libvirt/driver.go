@@ -16,7 +16,8 @@ import (
 
 // Owns is the settings of guests.
 func (w *Watch) Owns() []plan.SettingKind {
-	return []plan.SettingKind{plan.GuestCPUs, plan.GuestMems, plan.GuestDefinition, plan.GuestMark, plan.GuestLimits, plan.GuestLimitsNext}
+	return []plan.SettingKind{plan.GuestCPUs, plan.GuestMems, plan.GuestDefinition, plan.GuestMark, plan.GuestLimits,
+		plan.GuestLimitsNext}
 }
 
 // SurvivesBoot is true of what libvirt keeps on its disk.

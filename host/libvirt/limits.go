@@ -237,12 +237,15 @@ func (w *Watch) Limits(ctx context.Context, name string, order guest.Limits) ([]
 	var out []string
 	for _, mac := range l.nics {
 		if to, ok := want[mac]; ok {
-			out = append(out, fmt.Sprintf("NIC %s: %s", mac, number(to["inbound.average"], "no limit", "KiB a second each way")))
+			out = append(out, fmt.Sprintf("NIC %s: %s", mac,
+				number(to["inbound.average"], "no limit", "KiB a second each way")))
 		}
 	}
 	for _, disk := range l.disks {
 		if to, ok := want[disk]; ok {
-			out = append(out, fmt.Sprintf("disk %s: %s and %s a second", disk, number(to["total_iops_sec"], "any number of operations", "operations"), number(to["total_bytes_sec"]>>10, "any number of KiB", "KiB")))
+			out = append(out, fmt.Sprintf("disk %s: %s and %s a second", disk,
+				number(to["total_iops_sec"], "any number of operations", "operations"),
+				number(to["total_bytes_sec"]>>10, "any number of KiB", "KiB")))
 		}
 	}
 	return out, nil

@@ -272,7 +272,8 @@ func (t *target) setCPUs(ctx context.Context, list string) error {
 			want = all
 		}
 		if now, err := cpusOf(th); !th.Off && (err != nil || !now.Equal(want)) {
-			return errors.Join(err, fmt.Errorf("its thread %s was to be on CPUs %s and is on %s", threadName(th), want, now))
+			return errors.Join(err, fmt.Errorf("its thread %s was to be on CPUs %s and is on %s", threadName(th), want,
+				now))
 		}
 	}
 	return t.arrived(ctx, vcpus, nodes)
@@ -320,7 +321,8 @@ func (t *target) setNodes(ctx context.Context, list string) error {
 
 // mark writes the mark of a running guest.
 func (c *Client) mark(ctx context.Context, path dbus.ObjectPath, text string) error {
-	return c.call(ctx, path, domainIface+".SetMetadata", nil, metadataOfOwn, text, domain.Prefix, domain.Namespace, affectLive)
+	return c.call(ctx, path, domainIface+".SetMetadata", nil, metadataOfOwn, text, domain.Prefix, domain.Namespace,
+		affectLive)
 }
 
 // pin pins threads of one kind and ID.

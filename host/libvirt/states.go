@@ -58,7 +58,8 @@ func (c *Client) disks(ctx context.Context, all map[string]state) {
 // states is all guests, running or not, in one call.
 func (c *Client) states(ctx context.Context) (map[string]state, error) {
 	var records []record
-	if err := c.call(ctx, c.path, connectIface+".GetAllDomainStats", &records, statsState|statsBalloon|statsVCPU, statsNoWait); err != nil {
+	if err := c.call(ctx, c.path, connectIface+".GetAllDomainStats", &records, statsState|statsBalloon|statsVCPU,
+		statsNoWait); err != nil {
 		return nil, err
 	}
 	out := make(map[string]state, len(records))

@@ -22,7 +22,8 @@ var errBusy = errors.New("another homenode is changing guests")
 
 // change runs a change of a guest while no other homenode changes guests. Those of this
 // one go beside each other: moving the memory of a large guest takes minutes.
-func (w *Watch) change(ctx context.Context, name string, wait, within time.Duration, do func(context.Context) error) error {
+func (w *Watch) change(ctx context.Context, name string, wait, within time.Duration,
+	do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	if err := w.lock(ctx, wait); err != nil {

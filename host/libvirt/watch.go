@@ -109,7 +109,8 @@ func NewWatch(o WatchOptions) *Watch {
 		o.Now = time.Now
 	}
 	one := func() chan struct{} { return make(chan struct{}, 1) }
-	return &Watch{o: o, wake: one(), locking: one(), refreshing: one(), connecting: one(), known: map[string]*known{}, runs: map[string]int{}}
+	return &Watch{o: o, wake: one(), locking: one(), refreshing: one(), connecting: one(), known: map[string]*known{},
+		runs: map[string]int{}}
 }
 
 // Wake receives when something happened to guests, or libvirt came or went.
@@ -386,7 +387,10 @@ func (w *Watch) oldest(now time.Time) map[string]bool {
 			due = append(due, name)
 		}
 	}
-	slices.SortFunc(due, func(a, b string) int { return cmp.Or(w.known[a].at.Compare(w.known[b].at), cmp.Compare(a, b)) })
+	slices.SortFunc(due, func(a, b string) int {
+		return cmp.Or(w.known[a].at.Compare(w.known[b].at),
+			cmp.Compare(a, b))
+	})
 	out := map[string]bool{}
 	for _, name := range due[:min(len(due), max(2, len(w.known)/10))] {
 		out[name] = true
@@ -491,7 +495,8 @@ func (w *Watch) Guests(h *topology.Host) (guests []guest.Observed, unread []gues
 	for _, name := range slices.Sorted(maps.Keys(w.known)) {
 		k := w.known[name]
 		if k.at.IsZero() { // the look ended before its turn
-			unread = append(unread, guest.Unread{Name: name, Running: k.state != shutOff, Text: "libvirt has not told of it yet"})
+			unread = append(unread, guest.Unread{Name: name, Running: k.state != shutOff,
+				Text: "libvirt has not told of it yet"})
 			continue
 		}
 		if on := fmt.Sprint(h.Online, h.AllowedMems, len(h.Nodes)); k.unread == "" && k.standsOn != on {

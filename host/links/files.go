@@ -230,7 +230,8 @@ func (d disk) route(to netip.Addr) (string, error) {
 // unless it may not (kernel.modules_disabled) or there is none; then it says ENOENT (net/core/sock_diag.c).
 func unlisted(kind string, err error) error {
 	if errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("the kernel does not tell which %[1]s sockets are connected; load the module %[1]s_diag", kind)
+		return fmt.Errorf("the kernel does not tell which %[1]s sockets are connected; load the module %[1]s_diag",
+			kind)
 	}
 	return fmt.Errorf("list %s sockets: %w", kind, err)
 }
@@ -326,7 +327,8 @@ func (d disk) streams() (map[uint64]end, error) {
 			from, known := netip.AddrFromSlice(s.ID.Source)
 			to, both := netip.AddrFromSlice(s.ID.Destination)
 			if known && both && s.INode > 0 {
-				inodes[pair{netip.AddrPortFrom(from.Unmap(), s.ID.SourcePort), netip.AddrPortFrom(to.Unmap(), s.ID.DestinationPort)}] = uint64(s.INode)
+				inodes[pair{netip.AddrPortFrom(from.Unmap(), s.ID.SourcePort),
+					netip.AddrPortFrom(to.Unmap(), s.ID.DestinationPort)}] = uint64(s.INode)
 			}
 		}
 	}

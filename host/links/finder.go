@@ -55,13 +55,15 @@ type found struct {
 
 // New returns a Finder on the machine below root ("/" for this one).
 func New(root string) *Finder {
-	return &Finder{files: disk{root}, now: time.Now, known: map[workload.ID]*found{}, calls: proc.NewCalls(nil), servers: map[int]*server{}, named: map[int]int{}}
+	return &Finder{files: disk{root}, now: time.Now, known: map[workload.ID]*found{}, calls: proc.NewCalls(nil),
+		servers: map[int]*server{}, named: map[int]int{}}
 }
 
 // Links is the devices and helpers that each workload was found to use, by kind and
 // name. Counters are as of the returned time of the workload's own look, which may be
 // of an earlier round.
-func (f *Finder) Links(ctx context.Context, h *topology.Host, all []workload.Observation) (map[workload.ID][]workload.Link, map[workload.ID]time.Time) {
+func (f *Finder) Links(ctx context.Context, h *topology.Host,
+	all []workload.Observation) (map[workload.ID][]workload.Link, map[workload.ID]time.Time) {
 	r := &round{Finder: f, host: h, net: newNetwork(f.files, h), all: all}
 	if f.own == "" {
 		f.own, _ = f.files.link("proc/self/ns/net")
@@ -256,7 +258,8 @@ func (r *round) descriptors(g *gathered, pid int) {
 
 func (r *round) tap(g *gathered, name string) {
 	if name == "" ||
-		slices.ContainsFunc(g.taps, func(l workload.Link) bool { return strings.HasPrefix(l.Evidence, "tap "+name+" ") }) {
+		slices.ContainsFunc(g.taps,
+			func(l workload.Link) bool { return strings.HasPrefix(l.Evidence, "tap "+name+" ") }) {
 		return
 	}
 	way := r.net.way(name)

@@ -67,7 +67,11 @@ func (r *round) mounted(g *gathered, pid int, number string) {
 			continue
 		}
 		if servers := serversOf(fs[0], fs[1], fs[2]); servers != nil {
-			r.remote(g, fmt.Sprintf("file on %s (%s)", mount[4], fs[0]), servers, g.disksAt(func(path string) bool { return strings.HasPrefix(path, strings.TrimSuffix(mount[4], "/")+"/") })...)
+			r.remote(g, fmt.Sprintf("file on %s (%s)", mount[4], fs[0]), servers,
+				g.disksAt(func(path string) bool {
+					return strings.HasPrefix(path, strings.TrimSuffix(mount[4], "/")+
+						"/")
+				})...)
 		}
 		return
 	}

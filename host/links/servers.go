@@ -17,7 +17,9 @@ import (
 // serving is programs that serve storage, a network or a TPM to guests over a socket and need
 // not poll, by their name in /proc/PID/comm, which has 15 bytes.
 var serving = []string{
-	"qemu-nbd", "nbdkit", "nbd-server", "qemu-storage-da", "virtiofsd", "vhost-device-bl", "vhost-device-sc", "vhost-user-blk", // storage
+	// storage
+	"qemu-nbd", "nbdkit", "nbd-server", "qemu-storage-da", "virtiofsd", "vhost-device-bl", "vhost-device-sc",
+	"vhost-user-blk",
 	"ceph-osd", "glusterfsd", "tgtd", // storage that goes over a network, and may be on this host
 	"passt", "passt.avx2", "vhost-device-vs", // network
 	"swtpm",

@@ -207,7 +207,8 @@ func (p *pod) wishes(c *container, class workload.Class) (w workload.Wishes, bad
 		case keySLO:
 			goal, err := workload.ParseGoal(value)
 			if err != nil {
-				wrong(key, value, "most=5% (of the time that it waits for a CPU) or of=baseline, with window=30s after it if wanted")
+				wrong(key, value,
+					"most=5% (of the time that it waits for a CPU) or of=baseline, with window=30s after it if wanted")
 				continue
 			}
 			w.Goal = &goal
@@ -279,10 +280,12 @@ func unknownOf(annotations map[string]string) (u unknown) {
 	u.all = len(names)
 	for _, full := range names[:min(mostTroubles, len(names))] {
 		if strings.HasPrefix(full, prefix+markKey) {
-			u.first = append(u.first, fmt.Sprintf("annotation %s: homenode alone writes it", words.Clip(full, mostCited)))
+			u.first = append(u.first, fmt.Sprintf("annotation %s: homenode alone writes it",
+				words.Clip(full, mostCited)))
 		} else {
 			all := strings.Join(keys, ", ")
-			u.first = append(u.first, fmt.Sprintf("annotation %s: unknown; known are %s", words.Clip(full, mostCited), all))
+			u.first = append(u.first, fmt.Sprintf("annotation %s: unknown; known are %s", words.Clip(full, mostCited),
+				all))
 		}
 	}
 	return u

@@ -70,7 +70,10 @@ func (p *Plugin) siblings(step plan.Step) (out []container) {
 	defer p.mu.Unlock()
 	for _, in := range p.pods {
 		for _, g := range in.groups() {
-			i := slices.IndexFunc(g.containers, func(c *container) bool { return c.cgroup == step.Target.Cgroup && c.cgroup != "" })
+			i := slices.IndexFunc(g.containers, func(c *container) bool {
+				return c.cgroup == step.Target.Cgroup &&
+					c.cgroup != ""
+			})
 			if i < 0 {
 				continue
 			}
@@ -209,7 +212,10 @@ func (p *Plugin) tell(ctx context.Context, want []told) {
 	if runtime == nil || len(updates) == 0 {
 		return
 	}
-	slices.SortFunc(updates, func(a, b *api.ContainerUpdate) int { return strings.Compare(a.ContainerId, b.ContainerId) })
+	slices.SortFunc(updates, func(a, b *api.ContainerUpdate) int {
+		return strings.Compare(a.ContainerId,
+			b.ContainerId)
+	})
 	ctx, cancel := context.WithTimeout(ctx, tellWithin)
 	defer cancel()
 	failed, err := runtime.update(ctx, updates)
@@ -252,7 +258,8 @@ func (p *Plugin) answer(most int, which func(*container) bool) (updates []*api.C
 			if len(updates) == most || !c.owed || c.stopped || !which(c) {
 				continue
 			}
-			if u := c.update(sets{p.stands(c, plan.CgroupCPUs, c.told.cpus), p.stands(c, plan.CgroupMems, c.told.mems)}); u != nil {
+			if u := c.update(sets{p.stands(c, plan.CgroupCPUs, c.told.cpus),
+				p.stands(c, plan.CgroupMems, c.told.mems)}); u != nil {
 				updates = append(updates, u)
 			}
 		}

@@ -31,8 +31,10 @@ const (
 // events is what a runtime with that version of NRI is asked for. It refuses a plugin that asks
 // for what it does not know. Those that name their version (NRI 0.12 and later) know all these.
 func events(version string) (mask api.EventMask) {
-	mask.Set(api.Event_RUN_POD_SANDBOX, api.Event_STOP_POD_SANDBOX, api.Event_REMOVE_POD_SANDBOX, api.Event_CREATE_CONTAINER,
-		api.Event_POST_START_CONTAINER, api.Event_UPDATE_CONTAINER, api.Event_STOP_CONTAINER, api.Event_REMOVE_CONTAINER)
+	mask.Set(api.Event_RUN_POD_SANDBOX, api.Event_STOP_POD_SANDBOX, api.Event_REMOVE_POD_SANDBOX,
+		api.Event_CREATE_CONTAINER,
+		api.Event_POST_START_CONTAINER, api.Event_UPDATE_CONTAINER, api.Event_STOP_CONTAINER,
+		api.Event_REMOVE_CONTAINER)
 	if version != "" {
 		mask.Set(api.Event_UPDATE_POD_SANDBOX)
 	}
@@ -132,7 +134,8 @@ func (p *Plugin) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	dispatch, err := stub.New(p, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex), stub.WithLogger(silent{}))
+	dispatch, err := stub.New(p, stub.WithPluginName(pluginName), stub.WithPluginIdx(pluginIndex),
+		stub.WithLogger(silent{}))
 	if err != nil {
 		return errors.Join(err, conn.Close())
 	}
@@ -160,7 +163,9 @@ func (p *Plugin) serve(ctx context.Context) error {
 	l.runtime = api.NewRuntimeClient(client)
 	late, stop := context.WithTimeout(ctx, connectWithin)
 	defer stop()
-	if _, err := l.runtime.RegisterPlugin(late, &api.RegisterPluginRequest{PluginName: pluginName, PluginIdx: pluginIndex, NRIVersion: dispatch.PluginNRIVersion()}); err != nil {
+	if _, err := l.runtime.RegisterPlugin(late,
+		&api.RegisterPluginRequest{PluginName: pluginName, PluginIdx: pluginIndex,
+			NRIVersion: dispatch.PluginNRIVersion()}); err != nil {
 		return fmt.Errorf("%s: register: %w", p.o.Socket, err)
 	}
 	select {

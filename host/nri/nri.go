@@ -44,10 +44,11 @@ const Socket = "/var/run/nri/nri.sock"
 
 // Options is what a Plugin works with. The functions may be called by several goroutines.
 type Options struct {
-	Socket     string // "" is Socket
-	Manage     Managed
-	Enforce    bool             // the daemon carries plans out
-	Within     time.Duration    // that a container's start may wait for its home; 0 is a quarter of what the runtime waits
+	Socket  string // "" is Socket
+	Manage  Managed
+	Enforce bool // the daemon carries plans out
+	// that a container's start may wait for its home; 0 is a quarter of what the runtime waits
+	Within     time.Duration
 	BestEffort workload.Class   // of pods that ask for nothing; "" is shared
 	Mount      string           // of cgroup v2; without it nothing is changed by this plugin
 	Proc       string           // where proc(5) is
@@ -114,7 +115,8 @@ func New(o Options) *Plugin {
 		o.Key = make([]byte, sha256.Size)
 		rand.Read(o.Key)
 	}
-	return &Plugin{o: o, first: make(chan struct{}), files: tree(o.Mount), wake: make(chan struct{}, 1), pods: map[string]*pod{}, waiting: map[workload.ID]workload.Placement{}, asked: map[string][]string{}}
+	return &Plugin{o: o, first: make(chan struct{}), files: tree(o.Mount), wake: make(chan struct{}, 1),
+		pods: map[string]*pod{}, waiting: map[workload.ID]workload.Placement{}, asked: map[string][]string{}}
 }
 
 // Join implements daemon.Joining.
@@ -202,7 +204,8 @@ func (p *Plugin) Configure(_ context.Context, _, runtime, version string) (api.E
 
 // Synchronize learns all that the runtime has. Where it would write other CPUs than homenode
 // has set while it was away, it is told.
-func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, containers []*api.Container) ([]*api.ContainerUpdate, error) {
+func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox,
+	containers []*api.Container) ([]*api.ContainerUpdate, error) {
 	defer p.caught()
 	pods := map[string]*pod{}
 	for _, s := range sandboxes {
@@ -218,7 +221,8 @@ func (p *Plugin) Synchronize(_ context.Context, sandboxes []*api.PodSandbox, con
 		}
 	}
 	for _, in := range pods {
-		slices.SortStableFunc(in.containers, func(a, b *container) int { return int(max(-1, min(1, a.created-b.created))) })
+		slices.SortStableFunc(in.containers,
+			func(a, b *container) int { return int(max(-1, min(1, a.created-b.created))) })
 	}
 	unique(pods)
 	p.mu.Lock()
@@ -402,7 +406,8 @@ func (p *Plugin) RemovePodSandbox(ctx context.Context, s *api.PodSandbox) error 
 }
 
 // CreateContainer gives a container its home before it starts. It refuses nothing.
-func (p *Plugin) CreateContainer(ctx context.Context, s *api.PodSandbox, c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+func (p *Plugin) CreateContainer(ctx context.Context, s *api.PodSandbox,
+	c *api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
 	defer p.caught()
 	one := p.containerOf(c)
 	one.started = false
@@ -474,7 +479,8 @@ func (p *Plugin) learn(s *api.PodSandbox, one *container) (w want, alone bool) {
 	now := p.now()
 	defer p.change()()
 	in := p.podNow(s)
-	in.containers = slices.DeleteFunc(slices.Clone(in.containers), func(x *container) bool { return x.id == one.id || (x.stopped && x.name == one.name) })
+	in.containers = slices.DeleteFunc(slices.Clone(in.containers),
+		func(x *container) bool { return x.id == one.id || (x.stopped && x.name == one.name) })
 	in.containers = append(in.containers, one)
 	g := in.groupOf(one)
 	wanted := p.o.spec(&g)
@@ -564,7 +570,8 @@ func (p *Plugin) admit(ctx context.Context, w *want, c *container) (workload.Pla
 // booked is what is booked for the claims of a container: its CPUs and home are those of all
 // together. missing is a claim that nothing is booked for. The author of a pod can write the variable that names
 // claims: a booking of another party than the pod's namespace is none of the pod's.
-func booked(c *container, of workload.Owner, now *control.Attention) (all workload.Placement, missing workload.ID, ok bool) {
+func booked(c *container, of workload.Owner,
+	now *control.Attention) (all workload.Placement, missing workload.ID, ok bool) {
 	for _, id := range c.claims {
 		one, known := now.Held[id]
 		if !known || one.Owner != of {
@@ -588,7 +595,8 @@ func (p *Plugin) PostStartContainer(_ context.Context, _ *api.PodSandbox, c *api
 
 // UpdateContainer takes new sizes of a container. Its sets stay, unless who asks sets them:
 // then they are theirs.
-func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container, r *api.LinuxResources) (updates []*api.ContainerUpdate, _ error) {
+func (p *Plugin) UpdateContainer(_ context.Context, _ *api.PodSandbox, c *api.Container,
+	r *api.LinuxResources) (updates []*api.ContainerUpdate, _ error) {
 	defer p.caught()
 	defer p.change()()
 	if in, one := find(p.pods, c.GetId()); one != nil {
@@ -630,7 +638,8 @@ const mostOwed = 8
 
 // StopContainer is told of a container's end. Its answer has what the runtime is to know of
 // others; a start is not kept waiting for that.
-func (p *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox, c *api.Container) (updates []*api.ContainerUpdate, _ error) {
+func (p *Plugin) StopContainer(_ context.Context, _ *api.PodSandbox,
+	c *api.Container) (updates []*api.ContainerUpdate, _ error) {
 	defer p.caught()
 	defer p.change()()
 	if _, one := find(p.pods, c.GetId()); one != nil {

@@ -270,7 +270,8 @@ func (p *pod) groups() []group {
 		case c.stopped:
 		case p.apart(c):
 			apart = true
-			out = append(out, group{pod: p, id: workload.ID(p.name + "/" + c.name), containers: []*container{c}, own: true})
+			out = append(out, group{pod: p, id: workload.ID(p.name + "/" + c.name), containers: []*container{c},
+				own: true})
 		default:
 			whole.containers = append(whole.containers, c)
 		}

@@ -68,12 +68,14 @@ func (p *Plugin) Claims(h *topology.Host) (out []workload.Claim, problems []work
 		out = append(out, workload.Claim{Cgroups: sandboxes, Alone: words.Because(words.ContainerSandbox)})
 	}
 	if p.o.Mount == "" && len(known) > 0 {
-		problems = append(problems, workload.Problem{Subject: p.Name(), Text: words.Because(words.ContainerCgroupV1).String()})
+		problems = append(problems,
+			workload.Problem{Subject: p.Name(), Text: words.Because(words.ContainerCgroupV1).String()})
 	}
 	// What its runtime has not told of: a sandbox that is being made, a container that has not
 	// started. A runtime that has no pods may not be the one that has these.
 	if (!p.synced && p.expected()) || len(p.pods) > 0 {
-		out = append(out, workload.Claim{Cgroups: []string{"kubepods*", "kubelet-kubepods*", "cri-containerd-*", "crio-*"}, Alone: words.Because(words.ContainerUnknown)})
+		out = append(out, workload.Claim{Cgroups: []string{"kubepods*", "kubelet-kubepods*", "cri-containerd-*",
+			"crio-*"}, Alone: words.Because(words.ContainerUnknown)})
 	}
 	return out, problems
 }
@@ -104,7 +106,8 @@ func (p *Plugin) groups(in *pod) []group {
 	var out []group
 	for _, c := range in.containers {
 		if !c.stopped {
-			out = append(out, group{pod: in, id: workload.ID(in.name + "/" + c.name), containers: []*container{c}, own: true})
+			out = append(out, group{pod: in, id: workload.ID(in.name + "/" + c.name), containers: []*container{c},
+				own: true})
 		}
 	}
 	return out
@@ -149,7 +152,8 @@ func (p *Plugin) claim(g *group, now *control.Attention, wrote map[setting]plan.
 	if booked, missing, ok := bookedOf(g, now); ok {
 		c.Booked, spec.Class = true, booked.Class
 		if !p.has(g.containers[0], booked.CPUs) {
-			why := "when it began homenode did not answer in time, or was not in enforce mode; it has them once it is started again"
+			why := "when it began homenode did not answer in time, or was not in enforce mode; it has them once it " +
+				"is started again"
 			if !c.Alone.None() {
 				why = c.Alone.String()
 			}

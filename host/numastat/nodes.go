@@ -42,7 +42,8 @@ func Nodes(root fs.FS) (workload.Figures, error) {
 		i := slices.IndexFunc(out.Rows, func(r workload.Figure) bool { return r.Name == name })
 		if i < 0 {
 			i = len(out.Rows)
-			out.Rows = append(out.Rows, workload.Figure{Name: name, Unit: unit, ByNode: slices.Repeat([]int64{-1}, len(out.Nodes))})
+			out.Rows = append(out.Rows,
+				workload.Figure{Name: name, Unit: unit, ByNode: slices.Repeat([]int64{-1}, len(out.Nodes))})
 		}
 		out.Rows[i].ByNode[at] = value
 	}

@@ -168,7 +168,8 @@ func (o *Observer) leafAt(cgroup, dir string, inode uint64) *leaf {
 		l = &leaf{path: cgroup, dir: dir, inode: inode, usage: -1}
 		l.owner, l.owned = workload.CgroupOwner(cgroup)
 		l.shared = cgroup == "" || cgroup == "/" ||
-			(strings.HasSuffix(base, ".scope") && slices.ContainsFunc(ofTerminals, func(prefix string) bool { return strings.HasPrefix(base, prefix) }))
+			(strings.HasSuffix(base, ".scope") &&
+				slices.ContainsFunc(ofTerminals, func(prefix string) bool { return strings.HasPrefix(base, prefix) }))
 		o.leaves[cgroup] = l
 	}
 	l.look = o.look

@@ -112,7 +112,8 @@ func (o *Observer) findPair() {
 	}
 	c.cpu = perf.ParseCPU(string(b))
 	if c.pairs = perf.Pairs(c.cpu); len(c.pairs) == 0 {
-		c.why = fmt.Sprintf("no events are known for this processor (%s family %d model %d)", c.cpu.Vendor, c.cpu.Family, c.cpu.Model)
+		c.why = fmt.Sprintf("no events are known for this processor (%s family %d model %d)", c.cpu.Vendor,
+			c.cpu.Family, c.cpu.Model)
 		return
 	}
 	o.nextPair(0)

@@ -108,7 +108,8 @@ func (o *Observer) readHints(reported []*work) {
 	var due []*work
 	for _, w := range reported {
 		a := &w.access
-		if o.use(w) >= busy && o.now.Sub(a.hints.tried) >= hintsEvery && (a.figure.From == "" || o.now.Sub(a.at) >= countOld) &&
+		if o.use(w) >= busy && o.now.Sub(a.hints.tried) >= hintsEvery &&
+			(a.figure.From == "" || o.now.Sub(a.at) >= countOld) &&
 			w.grouped.accesses(o.now).From == "" {
 			due = append(due, w)
 		}

@@ -262,11 +262,13 @@ func (o *Observer) still(w *work, p *process) bool {
 
 // readMapsOf begins a reading of p and waits for it; it returns how long.
 func (o *Observer) readMapsOf(w *work, p *process, patience time.Duration) time.Duration {
-	r := &reading{began: time.Now(), wasStale: p.mapsStale, fromMaps: !(w.kind == workload.InCgroup && w.leaf.hasStat), pssAnon: topology.None}
+	r := &reading{began: time.Now(), wasStale: p.mapsStale, fromMaps: !(w.kind == workload.InCgroup && w.leaf.hasStat),
+		pssAnon: topology.None}
 	began := o.opts.Now()
 	pid := p.pid
 	r.asksUse = o.tiered[w.id]
-	call, err := o.maps.calls.Begin(workload.Process{PID: pid, Start: p.start}, o.ownerNow(p), func() { o.maps.read(o.fsys, pid, r) })
+	call, err := o.maps.calls.Begin(workload.Process{PID: pid, Start: p.start}, o.ownerNow(p),
+		func() { o.maps.read(o.fsys, pid, r) })
 	if err != nil {
 		o.refused(p, err)
 		return 0

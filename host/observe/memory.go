@@ -35,7 +35,8 @@ func (o *Observer) memoryOf(w *work) usage {
 		return u
 	}
 	if o.chargedElsewhere(w) {
-		o.problems.add("memory.numa_stat", "memory is charged to other cgroups and counted by process instead", fmt.Errorf("cgroup %s", l.path))
+		o.problems.add("memory.numa_stat", "memory is charged to other cgroups and counted by process instead",
+			fmt.Errorf("cgroup %s", l.path))
 		return u
 	}
 	c := usage{all: l.stat.resident(), anon: slices.Clone(l.stat.anon)}

@@ -109,7 +109,8 @@ func (o *Observer) sources() []workload.SourceStatus {
 	}
 	counted := ""
 	if c.usable {
-		counted = fmt.Sprintf("%s of cgroups that use %.1f CPUs or more, %d descriptors open", c.pairs[0].Name, countBusy, c.files)
+		counted = fmt.Sprintf("%s of cgroups that use %.1f CPUs or more, %d descriptors open", c.pairs[0].Name,
+			countBusy, c.files)
 	}
 	why := c.why
 	if c.opener == nil {
@@ -129,8 +130,11 @@ func (o *Observer) sources() []workload.SourceStatus {
 		say(workload.Counters, c.usable, counted, why),
 		say(workload.Hints, h.on, sampled, h.why),
 		{Source: workload.Residence, Used: true, Text: "CPU time by node × memory by node"},
-		say(workload.IMC, len(t.imc) > 0, fmt.Sprintf("reads and writes of %d memory controller events", len(t.imc)), t.whyIMC),
-		say(workload.MBM, t.mbm != nil || own > 0, fmt.Sprintf("resctrl, %d monitoring files; %d workloads by groups of their own", len(t.mbm), own), t.whyMBM),
+		say(workload.IMC, len(t.imc) > 0, fmt.Sprintf("reads and writes of %d memory controller events", len(t.imc)),
+			t.whyIMC),
+		say(workload.MBM, t.mbm != nil || own > 0,
+			fmt.Sprintf("resctrl, %d monitoring files; %d workloads by groups of their own", len(t.mbm), own),
+			t.whyMBM),
 	}
 	return out
 }

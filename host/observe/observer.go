@@ -204,7 +204,8 @@ func (o *Observer) Look(ctx context.Context, with control.Attention) (workload.S
 	case o.turn <- struct{}{}:
 	case <-ctx.Done():
 		since := time.Since(time.Unix(0, o.began.Load())).Round(time.Second)
-		return workload.Snapshot{}, fmt.Errorf("the kernel %w to a look begun %s ago: %w", plan.ErrNoAnswer, since, ctx.Err())
+		return workload.Snapshot{}, fmt.Errorf("the kernel %w to a look begun %s ago: %w", plan.ErrNoAnswer, since,
+			ctx.Err())
 	}
 	o.began.Store(time.Now().UnixNano())
 	type looked struct {

@@ -44,7 +44,8 @@ func (p *problems) list() []workload.Problem {
 			text += fmt.Sprintf(" (and %d more)", e.count-1)
 		}
 		// Errors name paths, and cgroups may be called anything.
-		out = append(out, workload.Problem{Subject: words.Printable(key[:len(key)-len(e.effect)]), Text: words.Printable(text)})
+		out = append(out, workload.Problem{Subject: words.Printable(key[:len(key)-len(e.effect)]),
+			Text: words.Printable(text)})
 	}
 	return out
 }

@@ -75,8 +75,10 @@ func (p *process) mem() topology.KiB { return p.rss + p.huge }
 // shells is the names of programs that people type commands into. The one that leads the
 // session of a terminal (credentials(7)) is what sshd, login, su, tmux or screen started
 // for somebody; any other program there was itself what was to run.
-var shells = map[string]bool{"sh": true, "bash": true, "rbash": true, "dash": true, "ash": true, "busybox": true, "zsh": true, "fish": true,
-	"ksh": true, "ksh93": true, "mksh": true, "csh": true, "tcsh": true, "nu": true, "xonsh": true, "elvish": true, "pwsh": true}
+var shells = map[string]bool{"sh": true, "bash": true, "rbash": true, "dash": true, "ash": true, "busybox": true,
+	"zsh": true, "fish": true,
+	"ksh": true, "ksh93": true, "mksh": true, "csh": true, "tcsh": true, "nu": true, "xonsh": true, "elvish": true,
+	"pwsh": true}
 
 // apart reports whether what a process started is looked at by itself: it is the shell of a
 // terminal, and `homenode run` has not placed it with all that it starts.

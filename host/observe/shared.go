@@ -209,5 +209,6 @@ func (u usage) plus(v usage) usage {
 		out.addAll(b)
 		return out
 	}
-	return usage{sum(u.all, v.all), sum(u.anon, v.anon), sum(u.huge, v.huge), sum(u.hugeAnon, v.hugeAnon), sum(u.held, v.held)}
+	return usage{sum(u.all, v.all), sum(u.anon, v.anon), sum(u.huge, v.huge), sum(u.hugeAnon, v.hugeAnon),
+		sum(u.held, v.held)}
 }

@@ -273,7 +273,8 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 	if s.left > 0 {
 		cpi += fmt.Sprintf("; %d more would take too many", s.left)
 	}
-	traffic := workload.SourceStatus{Source: workload.Bandwidth, Text: "of memory controllers: " + o.traffic.whyIMC + "; of resctrl: " + o.traffic.whyMBM}
+	traffic := workload.SourceStatus{Source: workload.Bandwidth, Text: "of memory controllers: " + o.traffic.whyIMC +
+		"; of resctrl: " + o.traffic.whyMBM}
 	switch {
 	case len(o.traffic.imc) > 0:
 		traffic.Used, traffic.Text = true, "of each node, by the counters of its memory controllers"
@@ -281,9 +282,13 @@ func (o *Observer) signalsHere() []workload.SourceStatus {
 		traffic.Used, traffic.Text = true, "of each node, by resctrl"
 	}
 	return []workload.SourceStatus{
-		say(workload.PSI, o.with.Waits && s.psi, "cpu.pressure of each important cgroup: share of the last ten seconds in which a task waited for a CPU", whyPSI),
-		say(workload.Schedstat, o.with.Waits && s.delayed > 0 && !s.nothing, "/proc/PID/task/TID/schedstat of "+words.Count(s.delayed, "important workload")+" without cpu.pressure", whyDelay),
-		say(workload.Throttling, o.with.Waits && o.top != "", "nr_throttled of cpu.stat: what a limit of its own holds back waits for nobody else", whyThrottled),
+		say(workload.PSI, o.with.Waits && s.psi,
+			"cpu.pressure of each important cgroup: share of the last ten seconds in which a task waited for a CPU",
+			whyPSI),
+		say(workload.Schedstat, o.with.Waits && s.delayed > 0 && !s.nothing, "/proc/PID/task/TID/schedstat of "+
+			words.Count(s.delayed, "important workload")+" without cpu.pressure", whyDelay),
+		say(workload.Throttling, o.with.Waits && o.top != "",
+			"nr_throttled of cpu.stat: what a limit of its own holds back waits for nobody else", whyThrottled),
 		say(workload.CPI, o.with.Waits && s.counted > 0, cpi, why),
 		traffic,
 	}

@@ -168,7 +168,8 @@ func (o *Observer) readAffinities(reported []*work) {
 	for _, w := range reported {
 		o.readCpuset(w.leaf)
 		want, divided := o.with.Expected(w.id), o.with.Divided[w.id]
-		changed := !slices.EqualFunc(want, w.expected, topology.CPUSet.Equal) || !slices.EqualFunc(divided, w.divided, topology.CPUSet.Equal)
+		changed := !slices.EqualFunc(want, w.expected, topology.CPUSet.Equal) ||
+			!slices.EqualFunc(divided, w.divided, topology.CPUSet.Equal)
 		w.expected, w.divided = want, divided
 		for _, p := range w.procs {
 			due := p.affAt.IsZero() || changed || !p.affCPUs.Equal(w.leaf.cpus)
@@ -322,7 +323,8 @@ func (o *Observer) cpusOf(w *work) (cpus topology.CPUSet, why string) {
 	case narrow == all:
 		why = fmt.Sprintf("all %d threads have an affinity of their own (thread %d: %s)", all, first.tid, first.cpus)
 	default:
-		why = fmt.Sprintf("%d of %d threads have an affinity of their own (thread %d: %s)", narrow, all, first.tid, first.cpus)
+		why = fmt.Sprintf("%d of %d threads have an affinity of their own (thread %d: %s)", narrow, all, first.tid,
+			first.cpus)
 	}
 	return cpus, why
 }
@@ -342,7 +344,8 @@ func (o *Observer) inherited(p *process, cpus topology.CPUSet) bool {
 			return false
 		}
 		p = parent
-		if o.expects(o.with.Expected(processID(p)), cpus) || slices.ContainsFunc(o.with.Divided[processID(p)], cpus.Equal) {
+		if o.expects(o.with.Expected(processID(p)), cpus) || slices.ContainsFunc(o.with.Divided[processID(p)],
+			cpus.Equal) {
 			return true
 		}
 	}

@@ -85,7 +85,8 @@ func (o *Observer) decide(l *leaf) []*work {
 
 // addSmaller notes a leaf, or the tree of one of its processes, that is too small.
 func (o *Observer) addSmaller(l *leaf, root *process, has amount) {
-	x := workload.Smaller{ID: workload.ID(l.path), Kind: workload.InCgroup, Cgroup: l.path, Memory: has.mem, CPUUse: has.use}
+	x := workload.Smaller{ID: workload.ID(l.path), Kind: workload.InCgroup, Cgroup: l.path, Memory: has.mem,
+		CPUUse: has.use}
 	if root != nil {
 		if root.id == "" {
 			root.id = processID(root)

@@ -34,7 +34,8 @@ func (o *Observer) vcpuRan(w *work, comm []byte, cpu int, ticks uint64) {
 func (w *work) settleVCPUs(total uint64) {
 	w.vcpus = nil
 	for at, t := range w.vcpuAcc {
-		w.vcpus = append(w.vcpus, workload.ThreadTime{VCPU: at.vcpu, Node: topology.NodeID(at.node), Share: float64(t) / float64(total)})
+		w.vcpus = append(w.vcpus, workload.ThreadTime{VCPU: at.vcpu, Node: topology.NodeID(at.node),
+			Share: float64(t) / float64(total)})
 	}
 	slices.SortFunc(w.vcpus, func(a, b workload.ThreadTime) int {
 		return cmp.Or(cmp.Compare(a.VCPU, b.VCPU), cmp.Compare(a.Node, b.Node))

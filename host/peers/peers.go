@@ -29,7 +29,8 @@ const (
 
 // New returns a Finder on this machine.
 func New() *Finder {
-	return &Finder{owners: proc.NewOwners(os.DirFS("/")), asking: make(chan struct{}, mostAsking), within: answerWithin, diag: &diag{}}
+	return &Finder{owners: proc.NewOwners(os.DirFS("/")), asking: make(chan struct{}, mostAsking), within: answerWithin,
+		diag: &diag{}}
 }
 
 // Process returns who is responsible for a process that connected as a user. Where that is not

@@ -33,7 +33,8 @@ func New(root string, units Units) *Driver {
 	return &Driver{files: kernfile.Tree(root), units: units, follow: 2 * time.Second}
 }
 
-var kinds = map[plan.StepKind]plan.SettingKind{plan.SetUnit: plan.UnitCPUs, plan.SetFile: plan.HostFile, plan.SetIRQ: plan.HostIRQ}
+var kinds = map[plan.StepKind]plan.SettingKind{plan.SetUnit: plan.UnitCPUs, plan.SetFile: plan.HostFile,
+	plan.SetIRQ: plan.HostIRQ}
 
 // form is how the text of a setting is to be read.
 type form int
@@ -350,7 +351,9 @@ func (d *Driver) write(ctx context.Context, s setting, value string) error {
 	}
 	switch {
 	case !s.same(now, value) && poolFile().MatchString(s.file):
-		return fmt.Errorf("%s: %s pages instead of %s: the kernel found no more in one piece, or those there are in use", s.path, now, value)
+		return fmt.Errorf(
+			"%s: %s pages instead of %s: the kernel found no more in one piece, or those there are in use", s.path, now,
+			value)
 	case !s.same(now, value):
 		return fmt.Errorf("%s: it is %q after %q was written; someone else may be writing it", s.path, now, value)
 	case s.kind == plan.UnitCPUs:
@@ -373,7 +376,8 @@ func (d *Driver) followed(ctx context.Context, s setting, value string) error {
 			return nil // systemd turns the controller off where nothing needs it
 		}
 		if time.Now().After(until) {
-			return fmt.Errorf("%s: systemd was told %q, and %s does not follow (%q, %v)", s.path, value, "/"+file, have, err)
+			return fmt.Errorf("%s: systemd was told %q, and %s does not follow (%q, %v)", s.path, value, "/"+file, have,
+				err)
 		}
 		select {
 		case <-ctx.Done():

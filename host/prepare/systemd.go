@@ -79,7 +79,8 @@ func (s Systemd) AllowedCPUs(ctx context.Context, unit string) (cpus topology.CP
 // SetAllowedCPUs implements Units.
 func (s Systemd) SetAllowedCPUs(ctx context.Context, unit string, cpus topology.CPUSet) error {
 	return s.call(ctx, func(ctx context.Context, c *sd.Conn) error {
-		err := c.SetUnitPropertiesContext(ctx, unit, true, sd.Property{Name: property, Value: dbus.MakeVariant(toBits(cpus))})
+		err := c.SetUnitPropertiesContext(ctx, unit, true,
+			sd.Property{Name: property, Value: dbus.MakeVariant(toBits(cpus))})
 		if err != nil {
 			return fmt.Errorf("set %s of %s to %q: %w", property, unit, cpus, err)
 		}

@@ -64,7 +64,8 @@ func (a *arena) build(s *session, b measure.Buffer) error {
 		if bound != nil {
 			return fmt.Errorf("memory cannot be bound to node%d: %w", a.node, bound)
 		}
-		return fmt.Errorf("only %.0f %% of the buffer lies on node%d; the node is full or not allowed", 100*share, a.node)
+		return fmt.Errorf("only %.0f %% of the buffer lies on node%d; the node is full or not allowed", 100*share,
+			a.node)
 	}
 	a.pages = pageKind(a.mem, s.plan.Request.Pages)
 	return nil

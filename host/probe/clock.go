@@ -32,7 +32,8 @@ func (s *session) clocks(after bool) {
 			continue
 		}
 		if !after {
-			run.Clock = append(run.Clock, measure.Clock{CPU: int(n.CPU), Before: chainMHz(), After: measure.Unknown, FreqBefore: s.cpufreq(n.CPU), FreqAfter: measure.Unknown})
+			run.Clock = append(run.Clock, measure.Clock{CPU: int(n.CPU), Before: chainMHz(), After: measure.Unknown,
+				FreqBefore: s.cpufreq(n.CPU), FreqAfter: measure.Unknown})
 			continue
 		}
 		if i >= len(run.Clock) || run.Clock[i].CPU != int(n.CPU) {
@@ -41,7 +42,9 @@ func (s *session) clocks(after bool) {
 		c := &run.Clock[i]
 		c.After, c.FreqAfter = chainMHz(), s.cpufreq(n.CPU)
 		if drift := float64(c.After/c.Before) - 1; math.Abs(drift) > driftTold {
-			run.Notes = append(run.Notes, fmt.Sprintf("the clock of CPU %d changed by %+.0f %% during the run, from %.0f to %.0f MHz", c.CPU, 100*drift, float64(c.Before), float64(c.After)))
+			run.Notes = append(run.Notes,
+				fmt.Sprintf("the clock of CPU %d changed by %+.0f %% during the run, from %.0f to %.0f MHz", c.CPU,
+					100*drift, float64(c.Before), float64(c.After)))
 		}
 	}
 }

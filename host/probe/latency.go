@@ -56,7 +56,8 @@ func (w *watch) passed() passed {
 	var now unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_THREAD, &now)
 	cpu, err := currentCPU()
-	return passed{took, took - time.Duration(on-w.on), now.Nivcsw != w.usage.Nivcsw, now.Nvcsw != w.usage.Nvcsw, err == nil && cpu != w.cpu}
+	return passed{took, took - time.Duration(on-w.on), now.Nivcsw != w.usage.Nivcsw, now.Nvcsw != w.usage.Nvcsw,
+		err == nil && cpu != w.cpu}
 }
 
 // since judges what happened from w on: how long, and why it does not count.
@@ -168,16 +169,20 @@ func (s *session) latency() {
 		nodeRows, cpus = append(nodeRows, int(n.Node)), append(cpus, n.CPU)
 	}
 	nodeShare := share * float64(len(cpus)) / float64(len(cpus)+len(p.CPUs))
-	results := measure.Collect(s.ctx, cells(len(cpus)), take(cpus), s.rule(), p.Request.Seed, func(f float64) { s.tell(f * nodeShare) })
-	s.doc.Latency = measure.NewLatency("node", nodeRows, cols, results, func(i int) int { return slices.Index(cols, nodeRows[i]) }, flag)
+	results := measure.Collect(s.ctx, cells(len(cpus)), take(cpus), s.rule(), p.Request.Seed,
+		func(f float64) { s.tell(f * nodeShare) })
+	s.doc.Latency = measure.NewLatency("node", nodeRows, cols, results,
+		func(i int) int { return slices.Index(cols, nodeRows[i]) }, flag)
 	s.doc.Latency.Pages = s.pageKinds()
 	if p.CPUs != nil && !s.stopped() {
 		var rows []int
 		for _, c := range p.CPUs {
 			rows = append(rows, int(c))
 		}
-		results = measure.Collect(s.ctx, cells(len(rows)), take(p.CPUs), s.rule(), p.Request.Seed+1, func(f float64) { s.tell(nodeShare + f*(share-nodeShare)) })
-		s.doc.CPULatency = measure.NewLatency("cpu", rows, cols, results, func(i int) int { return slices.Index(cols, int(s.m.Host.NodeOf(p.CPUs[i]))) }, flag)
+		results = measure.Collect(s.ctx, cells(len(rows)), take(p.CPUs), s.rule(), p.Request.Seed+1,
+			func(f float64) { s.tell(nodeShare + f*(share-nodeShare)) })
+		s.doc.CPULatency = measure.NewLatency("cpu", rows, cols, results,
+			func(i int) int { return slices.Index(cols, int(s.m.Host.NodeOf(p.CPUs[i]))) }, flag)
 		s.doc.CPULatency.Pages = s.pageKinds()
 	}
 	if p.Request.Full && !s.stopped() {
@@ -306,7 +311,8 @@ func (s *session) levels() {
 	if s.moveTo(s.plan.LevelCPU) != nil {
 		return
 	}
-	l := measure.Levels{CPU: int(s.plan.LevelCPU), Node: int(s.plan.LevelNode), Caches: measure.Caches(s.m.Root, s.plan.LevelCPU)}
+	l := measure.Levels{CPU: int(s.plan.LevelCPU), Node: int(s.plan.LevelNode),
+		Caches: measure.Caches(s.m.Root, s.plan.LevelCPU)}
 	sizes := measure.LevelSizes(int64(len(a.mem)), s.plan.LLC)
 	share := s.part(measure.PartLevels)
 	a.ring = nil // written over
@@ -324,7 +330,8 @@ func (s *session) levels() {
 		}, measure.DefaultRule, uint64(i), nil)[measure.Cell{}]
 		sum := measure.Summarize(res.Accepted, res.Rejected)
 		if len(res.Accepted) >= measure.MinUseful {
-			l.Points = append(l.Points, measure.LevelPoint{Bytes: int64(ring.Links()) * kernel.Line, NS: sum.Median, CI95: sum.CI})
+			l.Points = append(l.Points, measure.LevelPoint{Bytes: int64(ring.Links()) * kernel.Line, NS: sum.Median,
+				CI95: sum.CI})
 		}
 		s.tell(share * float64(i+1) / float64(len(sizes)))
 	}

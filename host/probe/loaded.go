@@ -149,7 +149,8 @@ func (s *session) curve(stream kernel.Stream, pair measure.LoadedPair, a *arena,
 			if len(res.Accepted) < measure.MinUseful {
 				break
 			}
-			p := measure.LoadedPoint{Gap: g, NS: measure.Value(measure.Median(res.Accepted)), MBps: measure.Value(moved)}
+			p := measure.LoadedPoint{Gap: g, NS: measure.Value(measure.Median(res.Accepted)),
+				MBps: measure.Value(moved)}
 			if g >= 0 {
 				p.Ran = burnt.ran(cpu, wall)
 			}
@@ -179,7 +180,8 @@ func keepPoint(l *measure.Loaded, p measure.LoadedPoint) bool {
 	return p.Flag == ""
 }
 
-func load(s *session, stream kernel.Stream, cpu topology.CPUID, buf []byte, l *loader, gap *atomic.Int64, stop *atomic.Bool) {
+func load(s *session, stream kernel.Stream, cpu topology.CPUID, buf []byte, l *loader, gap *atomic.Int64,
+	stop *atomic.Bool) {
 	runtime.LockOSThread()
 	defer s.free()
 	bursts := stream.Bursts(len(buf))

@@ -84,7 +84,8 @@ type session struct {
 func (m *Machine) Run(ctx context.Context, plan measure.Plan, doc *measure.Document, progress func(float64)) error {
 	load := m.Load()
 	if !plan.Request.BusyOK && load.Known() && float64(load) > busyLoad*float64(m.Host.Online.Len()) {
-		return fmt.Errorf("%w: load average %.2f on %d CPUs; wait, or measure all the same with --busy-ok", ErrBusy, float64(load), m.Host.Online.Len())
+		return fmt.Errorf("%w: load average %.2f on %d CPUs; wait, or measure all the same with --busy-ok", ErrBusy,
+			float64(load), m.Host.Online.Len())
 	}
 	if progress == nil {
 		progress = func(float64) {}
@@ -99,7 +100,8 @@ func (m *Machine) Run(ctx context.Context, plan measure.Plan, doc *measure.Docum
 	return <-result
 }
 
-func (m *Machine) run(ctx context.Context, plan measure.Plan, doc *measure.Document, progress func(float64), load measure.Value) error {
+func (m *Machine) run(ctx context.Context, plan measure.Plan, doc *measure.Document, progress func(float64),
+	load measure.Value) error {
 	// Before all else: what a register holds is "as it was" only after this.
 	left := m.restoreLeft()
 	if left != nil && plan.Request.MSR {
@@ -124,7 +126,8 @@ func (m *Machine) run(ctx context.Context, plan measure.Plan, doc *measure.Docum
 	if was, err := k.Affinity(0); err == nil {
 		defer k.SetAffinity(0, was)
 	}
-	s := &session{ctx: ctx, m: m, plan: plan, doc: doc, at: topology.None, progress: progress, arenas: map[topology.NodeID]*arena{}, reasons: map[string]int{}}
+	s := &session{ctx: ctx, m: m, plan: plan, doc: doc, at: topology.None, progress: progress,
+		arenas: map[topology.NodeID]*arena{}, reasons: map[string]int{}}
 	defer s.release()
 	if plan.Request.RT {
 		rt, err := newRealtime(m.Host.Allowed)
@@ -142,7 +145,8 @@ func (m *Machine) run(ctx context.Context, plan measure.Plan, doc *measure.Docum
 		defer s.prefetch.close()
 	}
 	start := time.Now()
-	run := &measure.Run{Started: start.UTC().Format(time.RFC3339), Profile: plan.Profile, Load1: load, Sigma: measure.Unknown, RT: plan.Request.RT, LeftOut: plan.LeftOut, Notes: plan.Notes}
+	run := &measure.Run{Started: start.UTC().Format(time.RFC3339), Profile: plan.Profile, Load1: load,
+		Sigma: measure.Unknown, RT: plan.Request.RT, LeftOut: plan.LeftOut, Notes: plan.Notes}
 	if left != nil {
 		run.Notes = append(slices.Clone(run.Notes), left.Error())
 	}
@@ -171,7 +175,8 @@ func (m *Machine) run(ctx context.Context, plan measure.Plan, doc *measure.Docum
 	}
 	s.clocks(true)
 	if s.rt != nil && s.rt.fired.Load() {
-		run.Notes = append(run.Notes, "a sample did not end in time; the watchdog took SCHED_FIFO away and the rest was measured without")
+		run.Notes = append(run.Notes,
+			"a sample did not end in time; the watchdog took SCHED_FIFO away and the rest was measured without")
 	}
 	run.Seconds = math.Round(time.Since(start).Seconds()*100) / 100
 	run.Partial = s.ranOut

@@ -148,7 +148,8 @@ func (m *Machine) amdHasSwitches(cpu topology.CPUID) error {
 		return fmt.Errorf("read cpuid leaf %#x: %w", amdLeaf, err)
 	}
 	if binary.LittleEndian.Uint32(regs[:])&amdBit == 0 {
-		return errors.New("this CPU, or the machine it is virtual on, has no prefetch control register (Zen 4 and newer have)")
+		return errors.New("this CPU, or the machine it is virtual on, has no prefetch control register (Zen 4 and " +
+			"newer have)")
 	}
 	return nil
 }
@@ -275,7 +276,8 @@ func (m *Machine) putBack() error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("prefetchers may have been left off: read %s: %w; restarting the machine sets them back, then remove the file", m.Restore, err)
+		return fmt.Errorf("prefetchers may have been left off: read %s: %w; restarting the machine sets them back, "+
+			"then remove the file", m.Restore, err)
 	}
 	f, err := os.OpenFile(m.msrFile(topology.CPUID(left.CPU), "msr"), os.O_RDWR, 0)
 	if err != nil {

@@ -51,7 +51,8 @@ func newRealtime(allowed topology.CPUSet) (*realtime, error) {
 	if allowed.Len() < 2 {
 		return nil, fmt.Errorf("%w: the watchdog that ends it needs a second CPU", ErrNoRealtime)
 	}
-	r := &realtime{tid: unix.Gettid(), allowed: allowed, start: time.Now(), stop: make(chan struct{}), done: make(chan struct{})}
+	r := &realtime{tid: unix.Gettid(), allowed: allowed, start: time.Now(), stop: make(chan struct{}),
+		done: make(chan struct{})}
 	r.cpu.Store(-1)
 	base, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
@@ -65,7 +66,8 @@ func newRealtime(allowed topology.CPUSet) (*realtime, error) {
 	// nothing but real time.
 	var limit unix.Rlimit
 	if err = unix.Getrlimit(unix.RLIMIT_RTTIME, &limit); err == nil {
-		err = unix.Setrlimit(unix.RLIMIT_RTTIME, &unix.Rlimit{Cur: min(rttimeSoft, limit.Cur), Max: min(rttimeHard, limit.Max)})
+		err = unix.Setrlimit(unix.RLIMIT_RTTIME,
+			&unix.Rlimit{Cur: min(rttimeSoft, limit.Cur), Max: min(rttimeHard, limit.Max)})
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: set RLIMIT_RTTIME: %w", ErrNoRealtime, err)
@@ -75,7 +77,9 @@ func newRealtime(allowed topology.CPUSet) (*realtime, error) {
 		err = back
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: SCHED_FIFO needs root, CAP_SYS_NICE or an rtprio limit, and a cgroup with real-time budget: %w", ErrNoRealtime, err)
+		return nil,
+			fmt.Errorf("%w: SCHED_FIFO needs root, CAP_SYS_NICE or an rtprio limit, and a cgroup with real-time "+
+				"budget: %w", ErrNoRealtime, err)
 	}
 	go r.watch()
 	return r, nil
@@ -84,7 +88,8 @@ func newRealtime(allowed topology.CPUSet) (*realtime, error) {
 // fifo gives the calling thread a real-time priority; 1, the lowest, is above all
 // ordinary work.
 func fifo(priority uint32) error {
-	return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: priority, Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0)
+	return unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: priority,
+		Flags: unix.SCHED_FLAG_RESET_ON_FORK}, 0)
 }
 
 func (r *realtime) normal() error { return r.normalOf(0) }

@@ -193,7 +193,8 @@ func (s *session) bandwidth() {
 func (s *session) mix(stream kernel.Stream, window time.Duration, tick func()) measure.Bandwidth {
 	p := &s.plan
 	rows, cols := len(p.NodeCPUs), len(p.Buffers)
-	b := measure.Bandwidth{Mix: stream.Mix, Kernel: stream.Name, Unit: "MB/s", Median: measure.NewTable(rows, cols), Traffic: measure.NewTable(rows, cols), Total: measure.Unknown}
+	b := measure.Bandwidth{Mix: stream.Mix, Kernel: stream.Name, Unit: "MB/s", Median: measure.NewTable(rows, cols),
+		Traffic: measure.NewTable(rows, cols), Total: measure.Unknown}
 	for _, n := range p.NodeCPUs {
 		b.Rows = append(b.Rows, int(n.Node))
 	}

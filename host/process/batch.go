@@ -183,7 +183,8 @@ func (j *job) where(t *target, pages []uintptr) ([]int32, error) {
 	}
 	for at := 0; at < len(pages); at += queryBatch {
 		to := min(at+queryBatch, len(pages))
-		if err := j.ask(t.Process, j.wait, func() error { return j.kernel.PageNodes(t.PID, pages[at:to], status[at:to]) }); err != nil {
+		if err := j.ask(t.Process, j.wait,
+			func() error { return j.kernel.PageNodes(t.PID, pages[at:to], status[at:to]) }); err != nil {
 			return nil, j.failed(t, topology.None, err)
 		}
 	}
@@ -262,7 +263,8 @@ func (j *job) bytes(r *memRange, u unit) int64 {
 }
 
 // batch moves one batch to node and reports the bytes moved.
-func (j *job) batch(ctx context.Context, t *target, r *memRange, units []unit, bytes int64, node topology.NodeID) (int64, error) {
+func (j *job) batch(ctx context.Context, t *target, r *memRange, units []unit, bytes int64,
+	node topology.NodeID) (int64, error) {
 	if err := j.ready(ctx, bytes); err != nil {
 		return 0, err
 	}
@@ -322,7 +324,8 @@ func (j *job) sharedOutside(ctx context.Context, r *memRange) (bool, error) {
 // move tries units until each is on home, gone, refused or busy for too long. It
 // returns those that more processes share. Each turn either settles a page or
 // counts as idle, so that it ends.
-func (j *job) move(ctx context.Context, t *target, r *memRange, pending []unit, node topology.NodeID, all bool) (shared []unit, err error) {
+func (j *job) move(ctx context.Context, t *target, r *memRange, pending []unit, node topology.NodeID,
+	all bool) (shared []unit, err error) {
 	for idle := 0; len(pending) > 0; {
 		if err := j.proc.check(t.Process); err != nil {
 			return nil, err
@@ -335,7 +338,8 @@ func (j *job) move(ctx context.Context, t *target, r *memRange, pending []unit, 
 			nodes[i] = int32(node)
 			status[i] = unwritten
 		}
-		callErr := j.ask(t.Process, j.wait, func() error { return j.kernel.MovePages(t.PID, heads, nodes, status, all) })
+		callErr := j.ask(t.Process, j.wait,
+			func() error { return j.kernel.MovePages(t.PID, heads, nodes, status, all) })
 		if errors.Is(callErr, plan.ErrNoAnswer) {
 			return nil, callErr
 		}
@@ -356,7 +360,8 @@ func (j *job) move(ctx context.Context, t *target, r *memRange, pending []unit, 
 				}
 				return append(shared, after.shared...), nil
 			}
-		} else if callErr != nil && !errors.Is(callErr, unix.EBUSY) && !errors.Is(callErr, unix.EAGAIN) && !errors.Is(callErr, unix.EINTR) {
+		} else if callErr != nil && !errors.Is(callErr, unix.EBUSY) && !errors.Is(callErr, unix.EAGAIN) &&
+			!errors.Is(callErr, unix.EINTR) {
 			return nil, j.failed(t, node, callErr)
 		}
 		if all {

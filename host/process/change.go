@@ -88,7 +88,8 @@ func (c *change) threads(p workload.Process, want func(tid int, has topology.CPU
 	return n, nil
 }
 
-func (c *change) thread(p workload.Process, tid int, wants func(tid int, has topology.CPUSet) topology.CPUSet) (changed bool, err error) {
+func (c *change) thread(p workload.Process, tid int,
+	wants func(tid int, has topology.CPUSet) topology.CPUSet) (changed bool, err error) {
 	has, err := c.kernel.Affinity(tid)
 	if err != nil {
 		return false, err

@@ -54,7 +54,8 @@ func confine(k policies, cpus topology.CPUSet, nodes topology.NodeSet, policy Me
 			return err
 		}
 		if !has.Equal(cpus) {
-			return &MismatchError{Want: cpus, Have: has, Why: fmt.Sprintf("CPU %s is offline or outside the cgroup", cpus.Minus(has))}
+			return &MismatchError{Want: cpus, Have: has, Why: fmt.Sprintf("CPU %s is offline or outside the cgroup",
+				cpus.Minus(has))}
 		}
 	}
 	switch policy {
@@ -79,7 +80,8 @@ func confine(k policies, cpus topology.CPUSet, nodes topology.NodeSet, policy Me
 		want = topology.Nodes(nodes.Min())
 	}
 	if hasMode != mode || !hasNodes.Equal(want) {
-		return fmt.Errorf("memory policy %s on node %s: the kernel has mode %#x on node %s instead", policy, nodes, int(hasMode), hasNodes)
+		return fmt.Errorf("memory policy %s on node %s: the kernel has mode %#x on node %s instead", policy, nodes,
+			int(hasMode), hasNodes)
 	}
 	return nil
 }
@@ -112,7 +114,8 @@ func setPolicy(k policies, policy MemPolicy, nodes topology.NodeSet) (numa.Mode,
 	if !errors.Is(err, unix.EINVAL) {
 		return 0, err
 	}
-	bad := fmt.Errorf("memory policy %s on node %s: %w; a node has no memory or is outside cpuset.mems", policy, nodes, err)
+	bad := fmt.Errorf("memory policy %s on node %s: %w; a node has no memory or is outside cpuset.mems", policy, nodes,
+		err)
 	if older == mode {
 		return 0, bad
 	}

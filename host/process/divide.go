@@ -83,7 +83,8 @@ func (d *Driver) divided(ctx context.Context, step plan.Step) ([]plan.Change, er
 		return nil, err
 	}
 	return []plan.Change{{Will: step.To, Threads: later, Setting: plan.Setting{
-		Kind: plan.ThreadCPUs, Path: plan.ProcessPath(v.Process), Value: value, Groups: groups.String(), Ticks: began}}}, nil
+		Kind: plan.ThreadCPUs, Path: plan.ProcessPath(v.Process), Value: value, Groups: groups.String(),
+		Ticks: began}}}, nil
 }
 
 // undivided is the CPUs of a process before its threads are divided, the first time or again. Where

@@ -125,7 +125,8 @@ func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, erro
 	if err := d.proc.check(p); err != nil {
 		return now, err
 	}
-	if entry.Kind == plan.ThreadCPUs { // each thread is asked for itself: what somebody else gave one of them is left alone
+	// each thread is asked for itself: what somebody else gave one of them is left alone
+	if entry.Kind == plan.ThreadCPUs {
 		now.Value = entry.New
 		return now, nil
 	}

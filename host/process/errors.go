@@ -95,7 +95,8 @@ type NodeNotAllowedError struct {
 }
 
 func (e *NodeNotAllowedError) Error() string {
-	return fmt.Sprintf("process %d may have no memory on node %d: the node is outside its cpuset.mems or has no memory", e.PID, e.Node)
+	return fmt.Sprintf("process %d may have no memory on node %d: the node is outside its cpuset.mems or has no memory",
+		e.PID, e.Node)
 }
 
 // isGone tells a process that is no more: the files of /proc are absent or

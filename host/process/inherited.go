@@ -105,7 +105,8 @@ func (s *source) passed(cpus topology.CPUSet) bool { return !cpus.Equal(s.old.ma
 // group before others, when it has just the CPUs that entry gave, began after it,
 // and it or what it has them from was made by somebody who is gone (see orphaned). A
 // thread that has other CPUs than those given chose them itself.
-func (d *Driver) Inherited(ctx context.Context, journal []plan.Entry, among []workload.Process) ([]plan.Inherited, error) {
+func (d *Driver) Inherited(ctx context.Context, journal []plan.Entry,
+	among []workload.Process) ([]plan.Inherited, error) {
 	online, err := d.proc.online()
 	if err != nil {
 		return nil, err
@@ -151,7 +152,8 @@ type search struct {
 }
 
 func (d *Driver) search(sources []*source) *search {
-	f := &search{Driver: d, sources: sources, own: map[workload.Process]*source{}, least: sources[0].since, stats: map[int]*stat{}}
+	f := &search{Driver: d, sources: sources, own: map[workload.Process]*source{}, least: sources[0].since,
+		stats: map[int]*stat{}}
 	for _, s := range sources {
 		f.least = min(f.least, s.since)
 		of := f.own[s.Process]
@@ -273,7 +275,8 @@ func (f *search) inherited(p workload.Process) (h plan.Inherited, ok bool, err e
 		return h, false, err
 	}
 	return plan.Inherited{Of: of.Seq, Has: now.String(), Setting: plan.Setting{
-		Kind: plan.Affinity, Path: plan.ProcessPath(p), Value: old.String(), Groups: g.String(), Ticks: of.since}}, true, nil
+			Kind: plan.Affinity, Path: plan.ProcessPath(p), Value: old.String(), Groups: g.String(), Ticks: of.since}},
+		true, nil
 }
 
 // ancestor is the entry of the nearest live ancestor that has one.

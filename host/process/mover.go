@@ -102,7 +102,8 @@ func NewMover(o MoverOptions) *Mover {
 // stops between batches when ctx ends, returning its error; a later call goes on,
 // for it asks anew where each page is. It returns an error that wraps ESRCH when
 // all processes have exited, *SilentError when one did not answer, after the others were
-// moved, *NodeFullError when a node had no room, and *IncompleteError when more than a hundredth is left for other reasons.
+// moved, *NodeFullError when a node had no room, and *IncompleteError when more than a hundredth is left for other
+// reasons.
 func (m *Mover) Move(ctx context.Context, step plan.Step, progress func(plan.Move)) error {
 	home, err := topology.ParseNodeSet(step.To)
 	if err != nil {
@@ -121,9 +122,11 @@ func (m *Mover) Move(ctx context.Context, step plan.Step, progress func(plan.Mov
 		progress = func(plan.Move) {}
 	}
 	j := &job{Mover: m, home: home, fine: home.Union(step.Target.Stays),
-		step: step, progress: progress, silent: map[int]bool{}, owners: map[int]workload.Owner{}, why: map[why]int64{}, busy: map[int]int64{}, refusedPages: pageSet{},
+		step: step, progress: progress, silent: map[int]bool{}, owners: map[int]workload.Owner{}, why: map[why]int64{},
+		busy: map[int]int64{}, refusedPages: pageSet{},
 		members: map[int]workload.Process{}, run: run{node: topology.None},
-		record: plan.Move{Workload: step.Workload, Home: home.String(), Planned: step.Bytes, Started: m.o.Clock.Now(), State: "running"}}
+		record: plan.Move{Workload: step.Workload, Home: home.String(), Planned: step.Bytes, Started: m.o.Clock.Now(),
+			State: "running"}}
 	for _, p := range step.Target.Processes {
 		j.members[p.PID] = p
 	}
@@ -258,7 +261,8 @@ func (j *job) survey(ctx context.Context) (survey, []target, error) {
 		err := j.proc.check(p)
 		var ranges []memRange
 		if err == nil {
-			ranges, err = j.proc.ranges(p.PID, func(file string, parse func(io.Reader) error) error { return j.read(p, file, j.wait, parse) })
+			ranges, err = j.proc.ranges(p.PID,
+				func(file string, parse func(io.Reader) error) error { return j.read(p, file, j.wait, parse) })
 		}
 		if err == nil {
 			err = j.proc.check(p)

@@ -39,15 +39,18 @@ func (p *Pressure) Pause(step plan.Step, paused bool) (why string, pause bool) {
 		return some, ok && some >= limit
 	}
 	if some, is := high("proc/pressure/memory", p.Host); is && !(step.Up && p.room(step.To)) {
-		return fmt.Sprintf("tasks of this machine wait for memory %.0f %% of the time; it goes on below %.3g %%", some, p.Host/2), true
+		return fmt.Sprintf("tasks of this machine wait for memory %.0f %% of the time; it goes on below %.3g %%", some,
+			p.Host/2), true
 	}
 	if step.Target.Cgroup == "" || step.Target.Cgroup == "/" {
 		return "", false
 	}
-	for _, mount := range []string{"sys/fs/cgroup", "sys/fs/cgroup/unified"} { // as systemd mounts it; the second in hybrid mode
+	// as systemd mounts it; the second in hybrid mode
+	for _, mount := range []string{"sys/fs/cgroup", "sys/fs/cgroup/unified"} {
 		name := mount + "/" + strings.Trim(step.Target.Cgroup, "/") + "/memory.pressure"
 		if some, is := high(name, p.Workload); is {
-			return fmt.Sprintf("%s waits for memory %.0f %% of the time; it goes on below %.3g %%", step.Target.Cgroup, some, p.Workload/2), true
+			return fmt.Sprintf("%s waits for memory %.0f %% of the time; it goes on below %.3g %%", step.Target.Cgroup,
+				some, p.Workload/2), true
 		}
 	}
 	return "", false

@@ -140,7 +140,8 @@ func parseMaps(text io.Reader, tmpfs map[string]bool) (all []memRange, err error
 		if err := errors.Join(err1, err2, err3, err4); err != nil || !ok || end <= start || len(f[1]) < 4 {
 			return fmt.Errorf("line %q", oneLine(line))
 		}
-		r := memRange{start: uintptr(start), end: uintptr(end), offset: offset, pageSize: basePage, shared: f[1][3] == 's', asked: topology.None}
+		r := memRange{start: uintptr(start), end: uintptr(end), offset: offset, pageSize: basePage,
+			shared: f[1][3] == 's', asked: topology.None}
 		path := ""
 		if len(f) > 5 {
 			path = strings.Join(f[5:], " ")
@@ -170,7 +171,8 @@ func parseMaps(text io.Reader, tmpfs map[string]bool) (all []memRange, err error
 // eachLine calls each with every line of a file. A process has it in its hand how long that
 // is: one that maps a file of a long path as often as it may has 250 MB of maps.
 func eachLine(r io.Reader, each func(line string) error) error {
-	return procfs.EachLine(bufio.NewReaderSize(r, procfs.LongestLine), func(line []byte) error { return each(string(line)) })
+	return procfs.EachLine(bufio.NewReaderSize(r, procfs.LongestLine),
+		func(line []byte) error { return each(string(line)) })
 }
 
 // basePage is the size of an ordinary page. Numbers in numa_maps are in it, and

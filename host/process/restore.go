@@ -43,7 +43,8 @@ func (d *Driver) RestoreBeside(ctx context.Context, entries, journal []plan.Entr
 	}
 	all := sources
 	for _, e := range journal {
-		if s, err := d.source(e, online); err == nil && e.Of == 0 && !slices.ContainsFunc(entries, func(x plan.Entry) bool { return x.Seq == e.Seq }) {
+		if s, err := d.source(e, online); err == nil && e.Of == 0 &&
+			!slices.ContainsFunc(entries, func(x plan.Entry) bool { return x.Seq == e.Seq }) {
 			s.beside = true
 			all = append(all, &s)
 		}

@@ -86,7 +86,8 @@ func keyOf(file string, mode uint32) (int, error) {
 }
 
 func openFile(o SegmentOptions) (*Segment, error) {
-	if err := inMemory(o.File, func(at *unix.Statfs_t) error { return unix.Statfs(filepath.Dir(o.File), at) }); err != nil {
+	if err := inMemory(o.File,
+		func(at *unix.Statfs_t) error { return unix.Statfs(filepath.Dir(o.File), at) }); err != nil {
 		if _, missing := os.Lstat(o.File); missing != nil { // else it may be a link to a file in tmpfs
 			return nil, err
 		}
@@ -198,7 +199,8 @@ func (s *Segment) Pages(lie bool) (out []PageRange, err error) {
 			}
 			r.Node = max(-1, int(status[0]))
 		}
-		if n := len(out); n > 0 && out[n-1].Policy == r.Policy && out[n-1].Nodes.Equal(r.Nodes) && out[n-1].Node == r.Node {
+		if n := len(out); n > 0 && out[n-1].Policy == r.Policy && out[n-1].Nodes.Equal(r.Nodes) &&
+			out[n-1].Node == r.Node {
 			out[n-1].To = r.To
 			continue
 		}

@@ -27,7 +27,8 @@ func SetPolicyAsTold(policy MemPolicy, nodes topology.NodeSet, balancing bool) e
 	return setAsTold(numa.Kernel{}, policy, nodes, balancing)
 }
 
-var toldModes = map[MemPolicy]numa.Mode{MemBind: numa.Bind, MemPreferred: numa.PreferredMany, MemPreferredOne: numa.Preferred, MemInterleave: numa.Interleave,
+var toldModes = map[MemPolicy]numa.Mode{MemBind: numa.Bind, MemPreferred: numa.PreferredMany,
+	MemPreferredOne: numa.Preferred, MemInterleave: numa.Interleave,
 	MemWeightedInterleave: numa.WeightedInterleave, MemLocal: numa.Local}
 
 func setAsTold(k policies, policy MemPolicy, nodes topology.NodeSet, balancing bool) error {
@@ -47,7 +48,8 @@ func setAsTold(k policies, policy MemPolicy, nodes topology.NodeSet, balancing b
 	case !errors.Is(err, unix.EINVAL):
 		return err
 	case balancing:
-		return plan.Unsupported(fmt.Sprintf("memory policy %s with NUMA balancing", policy), "Linux 5.12 to bind, 6.10 to prefer")
+		return plan.Unsupported(fmt.Sprintf("memory policy %s with NUMA balancing", policy),
+			"Linux 5.12 to bind, 6.10 to prefer")
 	case policy == MemPreferred:
 		return plan.Unsupported("preferring several nodes", "Linux 5.15")
 	case policy == MemWeightedInterleave:

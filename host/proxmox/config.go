@@ -235,7 +235,8 @@ func (c *config) note(key, value string) {
 		c.rule.SMT = smt
 	case "near":
 		if _, err := workload.ParseNear(value); err != nil {
-			c.wrong("notes, homenode: near=%s; want devices by name or PCI address, process=NAME or service=NAME, commas between, policy=required or policy=socket after what it needs", value)
+			c.wrong("notes, homenode: near=%s; want devices by name or PCI address, process=NAME or service=NAME, "+
+				"commas between, policy=required or policy=socket after what it needs", value)
 			return
 		}
 		c.rule.Near = []string{value}

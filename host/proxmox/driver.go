@@ -48,7 +48,8 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 	if err != nil {
 		return nil, err
 	}
-	step.Kind, step.Target = plan.SetCPUs, plan.Target{Kind: workload.InProcess, Processes: []workload.Process{g.process}}
+	step.Kind, step.Target = plan.SetCPUs,
+		plan.Target{Kind: workload.InProcess, Processes: []workload.Process{g.process}}
 	threads, err := d.processes.Changes(ctx, step)
 	if err != nil {
 		return nil, err
@@ -106,7 +107,8 @@ func (d *Driver) wanted(step plan.Step, g *guest) (to topology.CPUSet, pins map[
 		}
 	}
 	if len(named) != len(own) {
-		return to, nil, fmt.Errorf("%s: %d vCPU threads are known and %d CPUs are its own; it is tried again", id(g.vmid), len(named), len(own))
+		return to, nil, fmt.Errorf("%s: %d vCPU threads are known and %d CPUs are its own; it is tried again",
+			id(g.vmid), len(named), len(own))
 	}
 	pins = map[int]topology.CPUID{}
 	for i, vcpu := range slices.Sorted(maps.Keys(named)) {
@@ -150,7 +152,8 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, progress func(plan.M
 		var back []plan.Entry
 		for _, c := range slices.Backward(before) {
 			if c.Kind != plan.Affinity {
-				back = append(back, plan.Entry{Workload: step.Workload, Kind: c.Kind, Path: c.Path, Object: c.Object, Old: c.Value, New: c.Will})
+				back = append(back, plan.Entry{Workload: step.Workload, Kind: c.Kind, Path: c.Path, Object: c.Object,
+					Old: c.Value, New: c.Will})
 			}
 		}
 		err = errors.Join(append([]error{err}, d.Cgroups.Restore(ctx, back)...)...)

@@ -98,7 +98,8 @@ func conversation(conn io.ReadWriter) (r run, err error) {
 	for _, b := range backends {
 		if b.Policy != "" && b.Policy != "default" && r.binding == "" {
 			list := fmt.Sprint(b.Nodes)
-			r.binding = words.Printable(fmt.Sprintf("memory policy %.32s, nodes %.64s", b.Policy, strings.Trim(list, "[]")))
+			r.binding = words.Printable(fmt.Sprintf("memory policy %.32s, nodes %.64s", b.Policy,
+				strings.Trim(list, "[]")))
 		}
 	}
 	return r, nil
@@ -149,7 +150,8 @@ func (q *qmp) call(command string, into any) error {
 		case a.ID != command:
 			return fmt.Errorf("%s: it answers what was not asked", command)
 		case a.Error != nil:
-			return fmt.Errorf("%s: %s", command, words.Printable(a.Error.Description[:min(len(a.Error.Description), 200)]))
+			return fmt.Errorf("%s: %s", command,
+				words.Printable(a.Error.Description[:min(len(a.Error.Description), 200)]))
 		case a.Return == nil:
 			return fmt.Errorf("%s: neither an answer nor an error", command)
 		case into == nil:

@@ -381,8 +381,9 @@ func cgroupOf(vmid int) string { return scopes + "/" + strconv.Itoa(vmid) + ".sc
 func (s *Source) claim(g *guest, h *topology.Host, pins topology.CPUSet) (workload.Claim, []string) {
 	spec := s.spec(g)
 	c := workload.Claim{
-		ID: spec.ID, Name: spec.Name, Also: []string{strconv.Itoa(g.vmid)}, Cgroups: []string{cgroupOf(g.vmid)}, Running: true,
-		Caps: workload.Caps{PinsThreads: true}, Spec: &spec, Alone: s.alone(g, pins),
+		ID: spec.ID, Name: spec.Name, Also: []string{strconv.Itoa(g.vmid)}, Cgroups: []string{cgroupOf(g.vmid)},
+		Running: true,
+		Caps:    workload.Caps{PinsThreads: true}, Spec: &spec, Alone: s.alone(g, pins),
 	}
 	for _, vcpu := range slices.Sorted(maps.Keys(g.run.vcpus)) {
 		c.VCPUSets = append(c.VCPUSets, g.threads[g.run.vcpus[vcpu]])
@@ -394,7 +395,8 @@ func (s *Source) claim(g *guest, h *topology.Host, pins topology.CPUSet) (worklo
 		spec.SMT = ""
 		c.Fixed = true
 		c.Holds = []workload.Placement{{
-			Workload: c.ID, Class: workload.Dedicated, Importance: spec.Importance, VCPUs: own.Len(), Home: h.NodesOf(own),
+			Workload: c.ID, Class: workload.Dedicated, Importance: spec.Importance, VCPUs: own.Len(),
+			Home: h.NodesOf(own),
 			CPUs: own, Pins: own.Slice(),
 		}}
 	}
@@ -466,8 +468,9 @@ func (s *Source) spec(g *guest) workload.Spec {
 	c := &g.config
 	name := words.Printable(c.name[:min(len(c.name), 256)])
 	spec := workload.Spec{
-		ID: id(g.vmid), Name: cmp.Or(name, "vm"+strconv.Itoa(g.vmid)), Class: workload.Shared, Importance: workload.DefaultImportance,
-		CPUs: g.vcpus(), Memory: g.memory(), MaxNodes: c.most, Given: true,
+		ID: id(g.vmid), Name: cmp.Or(name, "vm"+strconv.Itoa(g.vmid)), Class: workload.Shared,
+		Importance: workload.DefaultImportance,
+		CPUs:       g.vcpus(), Memory: g.memory(), MaxNodes: c.most, Given: true,
 	}
 	switch c.huge {
 	case "2":

@@ -58,10 +58,12 @@ func (d *Driver) SurvivesBoot(plan.SettingKind) bool { return false }
 
 // knownOptions is the options of a mount that change nothing of what is done here: those of any file
 // system, and of resctrl.rst.
-var knownOptions = []string{"rw", "nosuid", "nodev", "noexec", "relatime", "noatime", "nodiratime", "strictatime", "seclabel", "cdp", "cdpl2", "mba_MBps", "debug"}
+var knownOptions = []string{"rw", "nosuid", "nodev", "noexec", "relatime", "noatime", "nodiratime", "strictatime",
+	"seclabel", "cdp", "cdpl2", "mba_MBps", "debug"}
 
 // errNotMounted also means that nothing is set: the kernel removes all groups when resctrl is unmounted.
-var errNotMounted = plan.Unsupported("resctrl", "to be mounted (mount -t resctrl resctrl /"+mount+"), and a processor that has it")
+var errNotMounted = plan.Unsupported("resctrl", "to be mounted (mount -t resctrl resctrl /"+mount+
+	"), and a processor that has it")
 
 // options is how resctrl is mounted.
 func (d *Driver) options() ([]string, error) {
@@ -78,7 +80,8 @@ func (d *Driver) options() ([]string, error) {
 		case o == "ro":
 			return nil, plan.Unsupported("resctrl", "a mount that can be written: /"+mount+" is read-only")
 		case !slices.Contains(knownOptions, o):
-			return nil, plan.Unsupported("resctrl", fmt.Sprintf("a mount with options that homenode knows: /%s has %q", mount, o))
+			return nil, plan.Unsupported("resctrl", fmt.Sprintf("a mount with options that homenode knows: /%s has %q",
+				mount, o))
 		}
 	}
 	return options, nil
@@ -249,13 +252,15 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 		if err != nil {
 			return nil, err
 		}
-		return []plan.Change{{Setting: plan.Setting{Kind: plan.CacheGroup, Path: share.CacheGroup, Value: now}, Will: will.String()}}, ctx.Err()
+		return []plan.Change{{Setting: plan.Setting{Kind: plan.CacheGroup, Path: share.CacheGroup, Value: now},
+			Will: will.String()}}, ctx.Err()
 	case plan.SetCacheTasks:
 		in, object, err := d.tasks(step.Target.Cgroup)
 		if err != nil {
 			return nil, err
 		}
-		return []plan.Change{{Setting: plan.Setting{Kind: plan.CacheTasks, Path: step.Target.Cgroup, Value: in.value(), Object: object}, Will: share.CacheGroup}}, ctx.Err()
+		return []plan.Change{{Setting: plan.Setting{Kind: plan.CacheTasks, Path: step.Target.Cgroup, Value: in.value(),
+			Object: object}, Will: share.CacheGroup}}, ctx.Err()
 	}
 	return nil, fmt.Errorf("resctrl: no step of kind %q", step.Kind)
 }
@@ -340,7 +345,8 @@ func (d *Driver) set(want schemata) error {
 	made := err == nil
 	switch {
 	case errors.Is(err, unix.ENOSPC):
-		return fmt.Errorf("make /%s: %w: all classes of service (num_closids) are used by the groups of others", d.dir, err)
+		return fmt.Errorf("make /%s: %w: all classes of service (num_closids) are used by the groups of others", d.dir,
+			err)
 	case err != nil && !errors.Is(err, fs.ErrExist):
 		return shown("make", d.dir, err)
 	}
@@ -416,7 +422,8 @@ func (d *Driver) move(ctx context.Context, cgroup, object, to string) error {
 			}
 			err := d.files.write(to+"/tasks", strconv.Itoa(tid)+"\n")
 			if err != nil && !errors.Is(err, unix.ESRCH) {
-				return fmt.Errorf("thread %d of cgroup %s: write to /%s/tasks: %v%s", tid, cgroup, to, cause(err), kernfile.Why(err))
+				return fmt.Errorf("thread %d of cgroup %s: write to /%s/tasks: %v%s", tid, cgroup, to, cause(err),
+					kernfile.Why(err))
 			}
 		}
 	}

@@ -84,7 +84,8 @@ func (s *Source) entries(run *Run, part Part) (out []plan.Entry) {
 		if err != nil || unknown || now.Equal(run.Had) {
 			return nil
 		}
-		return []plan.Entry{{Kind: plan.Affinity, Path: plan.ProcessPath(run.Process), Old: run.Had.String(), New: run.Placement.CPUs.String(), Ticks: run.Process.Start}}
+		return []plan.Entry{{Kind: plan.Affinity, Path: plan.ProcessPath(run.Process), Old: run.Had.String(),
+			New: run.Placement.CPUs.String(), Ticks: run.Process.Start}}
 	}
 	scope := run.Scope
 	if scope == nil {
@@ -95,10 +96,12 @@ func (s *Source) entries(run *Run, part Part) (out []plan.Entry) {
 			return nil // it did not get there, or is there no more
 		}
 		before := scope.From
-		if unit, ok := strings.CutSuffix(scope.Unit, ".scope"); ok { // systemd moves nothing out of a scope but into another
+		// systemd moves nothing out of a scope but into another
+		if unit, ok := strings.CutSuffix(scope.Unit, ".scope"); ok {
 			before = unit + "-online.scope"
 		}
-		return []plan.Entry{{Kind: plan.ProcessGroup, Path: plan.ProcessPath(run.Process), Old: before, New: scope.Unit}}
+		return []plan.Entry{{Kind: plan.ProcessGroup, Path: plan.ProcessPath(run.Process), Old: before,
+			New: scope.Unit}}
 	}
 	if !scope.Mems.Empty() { // an undo begins with the last entry: with the CPUs
 		out = append(out, plan.Entry{Kind: plan.UnitMems, Path: scope.Unit, New: scope.Mems.String()})

@@ -212,7 +212,8 @@ func safe(path string, uid int, links *int) error {
 	case !st.IsDir():
 		return fmt.Errorf("%s: %w", path, syscall.ENOTDIR)
 	case st.Mode().Perm()&others != 0 && st.Mode()&fs.ModeSticky == 0:
-		return fmt.Errorf("%s: others than user %d can write it (mode %04o), so they could put another folder in the place of one below it", path, uid, st.Mode().Perm())
+		return fmt.Errorf("%s: others than user %d can write it (mode %04o), so they could put another folder in the "+
+			"place of one below it", path, uid, st.Mode().Perm())
 	}
 	if above == path {
 		return nil
@@ -263,7 +264,10 @@ func (r *Registry) Living(uid int) ([]Run, error) {
 		r.Remove(p)
 	}
 	all = slices.DeleteFunc(all, func(run Run) bool { return ended[run.Process] })
-	slices.SortFunc(all, func(a, b Run) int { return strings.Compare(string(a.Placement.Workload), string(b.Placement.Workload)) })
+	slices.SortFunc(all, func(a, b Run) int {
+		return strings.Compare(string(a.Placement.Workload),
+			string(b.Placement.Workload))
+	})
 	return all, nil
 }
 

@@ -63,7 +63,8 @@ func admissions(living []Run) (out []control.Admission) {
 
 func (r *Run) admission() control.Admission {
 	p := r.Placement
-	spec := workload.Spec{ID: p.Workload, Name: r.Name, Class: p.Class, Tier: r.Tier, Importance: p.Importance, CPUs: p.VCPUs, Memory: p.Asked, Given: true}
+	spec := workload.Spec{ID: p.Workload, Name: r.Name, Class: p.Class, Tier: r.Tier, Importance: p.Importance,
+		CPUs: p.VCPUs, Memory: p.Asked, Given: true}
 	return control.Admission{Spec: spec, Process: r.Process, Had: r.Had, Placement: p, Exact: r.Exact}
 }
 
@@ -137,7 +138,8 @@ func (s *Source) pinned(h *topology.Host, living []Run) (out []place.Pinned) {
 // Keep writes down where a run was placed; ledger: a daemon has booked it. The registry is locked.
 func (s *Source) Keep(a control.Admission, ledger bool) error {
 	had, _ := s.Affinity(0)
-	return s.Put(Run{Process: a.Process, Name: a.Spec.Name, Tier: a.Spec.Tier, Had: had, Placement: a.Placement, Exact: a.Exact, Ledger: ledger})
+	return s.Put(Run{Process: a.Process, Name: a.Spec.Name, Tier: a.Spec.Tier, Had: had, Placement: a.Placement,
+		Exact: a.Exact, Ledger: ledger})
 }
 
 // Forget removes the runs that an undo was about and that have their original CPUs again, as a daemon's undo leaves

@@ -99,7 +99,8 @@ func (o *Options) start(ctx context.Context, c *sd.Conn, unit string, done chan 
 			}
 			if state.Value.Value() == "inactive" {
 				slices = append(slices, sd.PropertyCollection{Name: slice, Properties: []sd.Property{
-					set("Description", "Batch work of homenode run"), set("CPUWeight", weight), set("StopWhenUnneeded", true),
+					set("Description", "Batch work of homenode run"), set("CPUWeight", weight),
+					set("StopWhenUnneeded", true),
 				}})
 			}
 		}
@@ -157,7 +158,8 @@ func Read(ctx context.Context, unit string) (cpus topology.CPUSet, mems topology
 		b, _ := p.Value.Value().([]byte)
 		return b
 	}
-	cpus, mems = fromBits[topology.CPUID](read(string(plan.UnitCPUs))), fromBits[topology.NodeID](read(string(plan.UnitMems)))
+	cpus, mems = fromBits[topology.CPUID](read(string(plan.UnitCPUs))),
+		fromBits[topology.NodeID](read(string(plan.UnitMems)))
 	return cpus, mems, err
 }
 
@@ -170,7 +172,8 @@ func Free(ctx context.Context, unit string, kind plan.SettingKind) error {
 		return err
 	}
 	defer c.Close()
-	if err := c.SetUnitPropertiesContext(ctx, unit, true, sd.Property{Name: string(kind), Value: dbus.MakeVariant([]byte{})}); err != nil {
+	if err := c.SetUnitPropertiesContext(ctx, unit, true,
+		sd.Property{Name: string(kind), Value: dbus.MakeVariant([]byte{})}); err != nil {
 		return fmt.Errorf("systemd: %s of %s: %w", kind, unit, err)
 	}
 	return nil

@@ -11,11 +11,13 @@ import (
 
 // Config is what the scheduler goes by. All of it can be changed while it runs.
 type Config struct {
-	CPUs  []CPU         // the CPUs that may run batch work
-	Nodes []Node        // bounds; a node that is not named has none
-	Guard time.Duration // how long a batch task waits at most, whatever speaks against it; 0 is 1 s. At most a quarter of Timeout and 5 s
+	CPUs  []CPU  // the CPUs that may run batch work
+	Nodes []Node // bounds; a node that is not named has none
+	// how long a batch task waits at most, whatever speaks against it; 0 is 1 s. At most a quarter of Timeout and 5 s
+	Guard time.Duration
 	Slice time.Duration // how long one runs while others wait; 0 is 2 ms. The kernel rounds it up to its tick
-	Hold  time.Duration // for so long after online-strict work the rest of its core stays free; 0 is 200 µs, negative none
+	// for so long after online-strict work the rest of its core stays free; 0 is 200 µs, negative none
+	Hold time.Duration
 	// Timeout is how long a task may wait before the kernel ends the scheduler; 0 is 30 s, the
 	// most the kernel takes. It can not be changed while the scheduler runs.
 	Timeout time.Duration
@@ -33,9 +35,10 @@ type CPU struct {
 
 // Node bounds the batch work of a node.
 type Node struct {
-	ID     topology.NodeID
-	Budget float64 // CPUs that batch work may use at a time; a fraction of a CPU is had for part of each 0.1 s; negative: no bound
-	Idle   int     // so many CPUs are kept idle
+	ID topology.NodeID
+	// CPUs that batch work may use at a time; a fraction of a CPU is had for part of each 0.1 s; negative: no bound
+	Budget float64
+	Idle   int // so many CPUs are kept idle
 }
 
 // Cgroup has a tier of its own.

@@ -327,7 +327,8 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 	defer d.mu.Unlock()
 	switch step.Kind {
 	case plan.SetScheduler:
-		return []plan.Change{{Setting: plan.Setting{Kind: plan.Scheduler, Path: string(share.SchedulerID), Value: d.now()}, Will: step.To}}, ctx.Err()
+		return []plan.Change{{Setting: plan.Setting{Kind: plan.Scheduler, Path: string(share.SchedulerID),
+			Value: d.now()}, Will: step.To}}, ctx.Err()
 	case plan.SetPolicy:
 	default:
 		return nil, fmt.Errorf("scheduler: no step of kind %q", step.Kind)
@@ -341,7 +342,8 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 	if err != nil {
 		return nil, err
 	}
-	out := []plan.Change{{Setting: plan.Setting{Kind: plan.TaskPolicy, Path: cgroup, Value: policyOther, Object: fmt.Sprint(id)}, Will: step.To}}
+	out := []plan.Change{{Setting: plan.Setting{Kind: plan.TaskPolicy, Path: cgroup, Value: policyOther,
+		Object: fmt.Sprint(id)}, Will: step.To}}
 	var listed []listedThread
 	for _, tid := range tids {
 		a, err := kernel.get(tid)
@@ -356,7 +358,10 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 			continue
 		}
 		listed = append(listed, listedThread{tid, start, a.Policy})
-		out = append(out, plan.Change{Setting: plan.Setting{Kind: plan.TaskPolicy, Path: plan.ProcessPath(workload.Process{PID: tid, Start: start}), Value: policyNames[int(a.Policy)]}, Will: step.To})
+		out = append(out,
+			plan.Change{Setting: plan.Setting{Kind: plan.TaskPolicy,
+				Path: plan.ProcessPath(workload.Process{PID: tid, Start: start}), Value: policyNames[int(a.Policy)]},
+				Will: step.To})
 	}
 	d.listed[cgroup] = listed
 	return out, ctx.Err()

@@ -94,7 +94,8 @@ const (
 	nrCounts
 )
 
-var tierNumber = map[workload.Tier]uint32{workload.OnlineStrict: 1, workload.Online: 2, workload.Normal: 3, workload.BatchTier: 4}
+var tierNumber = map[workload.Tier]uint32{workload.OnlineStrict: 1, workload.Online: 2, workload.Normal: 3,
+	workload.BatchTier: 4}
 
 // tables is a Config as the kernel side has it.
 type tables struct {

@@ -26,8 +26,11 @@ var objectV2 []byte
 
 // generations lists the newest first: a kernel may still have older names.
 var generations = []generation{
-	{"v2", []string{"scx_bpf_dsq_insert___v2", "scx_bpf_dsq_move_to_local___v2", "scx_bpf_task_set_slice", "scx_bpf_cpu_curr"}, objectV2}, // 7.2
-	{"v1", []string{"scx_bpf_dsq_insert", "scx_bpf_dsq_move_to_local", "scx_bpf_cpu_rq"}, objectV1},                                       // 6.13
+	// 7.2
+	{"v2", []string{"scx_bpf_dsq_insert___v2", "scx_bpf_dsq_move_to_local___v2", "scx_bpf_task_set_slice",
+		"scx_bpf_cpu_curr"}, objectV2},
+	// 6.13
+	{"v1", []string{"scx_bpf_dsq_insert", "scx_bpf_dsq_move_to_local", "scx_bpf_cpu_rq"}, objectV1},
 }
 
 // choose finds the generation whose functions the kernel has.

@@ -75,7 +75,9 @@ func probe(root fs.FS) Support {
 	}
 	g, err := choose(kernel)
 	if err != nil {
-		return no(NoFunctions, "the kernel's sched_ext is of a version this homenode does not know (%v): Linux 6.13 and later is known", err)
+		return no(NoFunctions,
+			"the kernel's sched_ext is of a version this homenode does not know (%v): Linux 6.13 and later is known",
+			err)
 	}
 	if !capable(root) {
 		return no(NoCapability, "loading a scheduler needs CAP_SYS_ADMIN, or CAP_BPF and CAP_PERFMON")

@@ -74,7 +74,8 @@ func Load(ctx context.Context, o Options) (*Scheduler, error) {
 	}
 	c, err := ebpf.NewCollection(spec)
 	if err != nil {
-		return nil, Support{Kind: Refused, Why: fmt.Sprintf("the kernel refuses the scheduler: %v", oneLine(err)), Generation: g.name, err: err}
+		return nil, Support{Kind: Refused, Why: fmt.Sprintf("the kernel refuses the scheduler: %v", oneLine(err)),
+			Generation: g.name, err: err}
 	}
 	sched := &Scheduler{pin: o.Pin, maps: c.Maps, programs: c.Programs, links: map[string]link.Link{}}
 	if sched.pin == "" {
@@ -134,7 +135,8 @@ func (s *Scheduler) Attach() (err error) {
 			still := old.enabled()
 			old.Close()
 			if still {
-				return Support{Kind: Other, Why: "attach scheduler: one is pinned at " + s.pin, Running: true, Scheduler: Name}
+				return Support{Kind: Other, Why: "attach scheduler: one is pinned at " + s.pin, Running: true,
+					Scheduler: Name}
 			}
 		}
 		if err := removePins(s.pin); err != nil {
@@ -177,7 +179,8 @@ func (s *Scheduler) Attach() (err error) {
 	l, err = link.AttachStructOps(link.StructOpsOptions{Map: s.maps["share"]})
 	if errors.Is(err, unix.EBUSY) {
 		name := running(os.DirFS("/"))
-		return Support{Kind: Other, Why: fmt.Sprintf("another sched_ext scheduler is loaded: %s", name), Scheduler: name, err: err}
+		return Support{Kind: Other, Why: fmt.Sprintf("another sched_ext scheduler is loaded: %s", name),
+			Scheduler: name, err: err}
 	}
 	if err := begin(linkScheduler, l, err); err != nil {
 		return fmt.Errorf("attach scheduler: %w", err)
@@ -198,7 +201,8 @@ func Adopt(pin string) (*Scheduler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("adopt scheduler: %w", err)
 	}
-	s := &Scheduler{pin: pin, maps: map[string]*ebpf.Map{}, programs: map[string]*ebpf.Program{}, links: map[string]link.Link{}}
+	s := &Scheduler{pin: pin, maps: map[string]*ebpf.Map{}, programs: map[string]*ebpf.Program{},
+		links: map[string]link.Link{}}
 	for _, e := range entries {
 		path := filepath.Join(pin, e.Name())
 		kind, name, _ := strings.Cut(e.Name(), "_")
@@ -271,7 +275,8 @@ func (s *Scheduler) Set(c Config) error {
 	if moved {
 		settings := t.settings
 		settings.Generation = old.Generation + 1 // every CPU is looked at
-		errs = append(errs, putAll(s.maps["llcs"], t.llcs), putAll(s.maps["places"], t.places), s.maps["settings"].Put(uint32(0), settings))
+		errs = append(errs, putAll(s.maps["llcs"], t.llcs), putAll(s.maps["places"], t.places),
+			s.maps["settings"].Put(uint32(0), settings))
 	}
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("set scheduler: %w", err)
@@ -288,7 +293,8 @@ func (t tables) differs(before tables) (nodes []int, moved bool) {
 			nodes = append(nodes, i)
 		}
 	}
-	return nodes, t.settings != before.settings || !slices.Equal(t.places, before.places) || !slices.Equal(t.llcs, before.llcs)
+	return nodes, t.settings != before.settings || !slices.Equal(t.places, before.places) ||
+		!slices.Equal(t.llcs, before.llcs)
 }
 
 func putAll[T any](m *ebpf.Map, values []T) error {

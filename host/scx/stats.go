@@ -32,14 +32,16 @@ type Stats struct {
 		Budget     uint64 // as many CPUs of the node run batch work as may
 		IdleBuffer uint64 // the node's last idle CPUs are kept
 		Nodes      uint64 // the cgroup may not run on the CPU's node
-		Online     uint64 // online work waits for the CPU; the kernel asks all the same, so that SCHED_EXT gets 5 % of it (Linux 7.0)
+		// online work waits for the CPU; the kernel asks all the same, so that SCHED_EXT gets 5 % of it (Linux 7.0)
+		Online uint64
 	}
 	GuardSlices   uint64 // a batch task ran because it had waited for Guard
 	GuardOverlaps uint64 // online-strict work began beside one of those
 
 	StrictStarts, StrictStops uint64 // a CPU began, or ended, to run online-strict work
 	Kicks                     Kicks
-	Overlaps                  [buckets]uint64 // n-th: batch work ran beside online-strict work for 2^n to 2^(n+1) ns, guard slices left out
+	// n-th: batch work ran beside online-strict work for 2^n to 2^(n+1) ns, guard slices left out
+	Overlaps [buckets]uint64
 
 	Starts         uint64 // switches to a batch task
 	Queued         uint64 // batch tasks put into the queue of a last-level cache
@@ -175,7 +177,8 @@ func (st *Stats) now(s *Scheduler) error {
 		if err := s.maps["nodes_now"].Lookup(i, &now); err != nil {
 			return err
 		}
-		st.Nodes = append(st.Nodes, NodeStats{ID: topology.NodeID(i), Batch: int(now.Batch), Idle: int(now.Idle), Used: time.Duration(now.Used)})
+		st.Nodes = append(st.Nodes, NodeStats{ID: topology.NodeID(i), Batch: int(now.Batch), Idle: int(now.Idle),
+			Used: time.Duration(now.Used)})
 	}
 	for i := range k.NrLLCs {
 		var now llcNow
@@ -206,7 +209,8 @@ func (st *Stats) programs(s *Scheduler) error {
 			return err
 		}
 		verified, _ := info.VerifiedInstructions()
-		st.Programs = append(st.Programs, ProgramStats{Name: name, Runs: run.RunCount, Time: run.Runtime, Verified: int(verified)})
+		st.Programs = append(st.Programs, ProgramStats{Name: name, Runs: run.RunCount, Time: run.Runtime,
+			Verified: int(verified)})
 	}
 	slices.SortFunc(st.Programs, func(a, b ProgramStats) int { return strings.Compare(a.Name, b.Name) })
 	return nil

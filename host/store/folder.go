@@ -57,7 +57,8 @@ func openFolder(path string) (*folder, error) {
 func (f *folder) open(name string, flags int, mode fs.FileMode) (*os.File, error) {
 	path := filepath.Join(f.path, name)
 	fd, err := openAgain(func() (int, error) {
-		return unix.Openat(int(f.dir.Fd()), name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, uint32(mode.Perm()))
+		return unix.Openat(int(f.dir.Fd()), name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC,
+			uint32(mode.Perm()))
 	})
 	if err == unix.ELOOP {
 		return nil, &ForeignError{path, "is a link"}

@@ -216,6 +216,9 @@ func listener(name string) (*unix.Ucred, error) {
 	}
 	var who *unix.Ucred
 	var failed error
-	err = raw.Control(func(fd uintptr) { who, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	err = raw.Control(func(fd uintptr) {
+		who, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET,
+			unix.SO_PEERCRED)
+	})
 	return who, errors.Join(err, failed)
 }

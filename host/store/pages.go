@@ -125,7 +125,8 @@ func parseMeta(data []byte) (meta, error) {
 	if sum.Sum64() != word64(b[metaSize-8:]) {
 		return meta{}, errors.New("its checksum is wrong")
 	}
-	return meta{pageSize: uint64(word32(b[8:])), root: word64(b[16:]), freelist: word64(b[32:]), end: word64(b[40:]), txid: word64(b[48:])}, nil
+	return meta{pageSize: uint64(word32(b[8:])), root: word64(b[16:]), freelist: word64(b[32:]), end: word64(b[40:]),
+		txid: word64(b[48:])}, nil
 }
 
 // page is page id with those that it runs over into, each of which is used once.

@@ -91,8 +91,10 @@ func (e *SchemaError) Error() string {
 	if e.By != "" {
 		by = "homenode " + e.By
 	}
-	return fmt.Sprintf("%s was written by %s (schema %d, and this one knows schemas up to %d): use that version or a newer one; "+
-		"to stay with this one, run `homenode undo --all` with that version, then move the file away", e.Path, by, e.Have, schema)
+	return fmt.Sprintf("%s was written by %s (schema %d, and this one knows schemas up to %d): use that version or a "+
+		"newer one; "+
+		"to stay with this one, run `homenode undo --all` with that version, then move the file away", e.Path, by,
+		e.Have, schema)
 }
 
 // Store is the open file. Its methods may be called from several goroutines.
@@ -347,7 +349,8 @@ func (s *Store) upgrade() error {
 // openStore opens the file when all of it has been checked: before bbolt maps it, and
 // when a daemon starts, not when undo needs an entry.
 func (f *folder) openStore(l *os.File, readOnly bool) (*Store, error) {
-	s := &Store{lock: l, path: filepath.Join(f.path, fileName), keepEvents: keepEvents, keepSteps: keepSteps, keepOrders: keepOrders, keepMoves: keepMoves}
+	s := &Store{lock: l, path: filepath.Join(f.path, fileName), keepEvents: keepEvents, keepSteps: keepSteps,
+		keepOrders: keepOrders, keepMoves: keepMoves}
 	if err := s.check(f); err != nil {
 		return nil, err
 	}

@@ -20,12 +20,14 @@ func tarOf(w io.Writer, files []file, at time.Time) error {
 		paths = append(paths, strings.TrimPrefix(f.path, "/"))
 	}
 	for _, d := range folders(paths) {
-		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: d + "/", Mode: 0o755, ModTime: at, Format: tar.FormatPAX}); err != nil {
+		if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: d + "/", Mode: 0o755, ModTime: at,
+			Format: tar.FormatPAX}); err != nil {
 			return err
 		}
 	}
 	for i, f := range files {
-		h := &tar.Header{Typeflag: tar.TypeReg, Name: paths[i], Mode: int64(f.mode), Size: int64(len(f.data)), ModTime: at, Format: tar.FormatPAX}
+		h := &tar.Header{Typeflag: tar.TypeReg, Name: paths[i], Mode: int64(f.mode), Size: int64(len(f.data)),
+			ModTime: at, Format: tar.FormatPAX}
 		if err := t.WriteHeader(h); err != nil {
 			return err
 		}

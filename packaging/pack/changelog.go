@@ -19,7 +19,8 @@ func (r *release) changes(text string) (chglog.ChangeLogEntries, error) {
 	var out chglog.ChangeLogEntries
 	for _, line := range strings.Split(text, "\n") {
 		if m := versionLine.FindStringSubmatch(line); m != nil {
-			e := &chglog.ChangeLog{Semver: m[1], Date: r.time, Packager: "The Homenode authors <homenode@homenode.invalid>"}
+			e := &chglog.ChangeLog{Semver: m[1], Date: r.time,
+				Packager: "The Homenode authors <homenode@homenode.invalid>"}
 			if m[1] == "Unreleased" {
 				e.Semver = r.version
 			} else if at, err := time.Parse(time.DateOnly, m[2]); err != nil {

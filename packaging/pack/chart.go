@@ -57,7 +57,8 @@ func (r *release) readChart() (*chart.Chart, error) {
 // render is the chart's manifests in the order in which they are to be applied, as `helm
 // template homenode --namespace homenode` writes them.
 func render(c *chart.Chart, values map[string]any) (string, error) {
-	in, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "homenode", Namespace: "homenode", Revision: 1, IsInstall: true}, nil)
+	in, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{Name: "homenode", Namespace: "homenode",
+		Revision: 1, IsInstall: true}, nil)
 	if err != nil {
 		return "", err
 	}

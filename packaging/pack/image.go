@@ -36,10 +36,12 @@ func kubeFiles(stage, arch string) ([]file, error) {
 func (r *release) images(trees, drivers map[string][]file) error {
 	alone, both := map[string][]file{}, map[string][]file{}
 	for arch, tree := range trees {
-		alone[arch] = []file{named(tree, program), named(tree, "/usr/share/doc/homenode/LICENSE"), named(tree, "/usr/share/doc/homenode/NOTICES")}
+		alone[arch] = []file{named(tree, program), named(tree, "/usr/share/doc/homenode/LICENSE"),
+			named(tree, "/usr/share/doc/homenode/NOTICES")}
 		both[arch] = slices.Concat(alone[arch], drivers[arch])
 	}
-	if err := r.image("homenode", "homenode", alone, v1.Config{Entrypoint: []string{program}, Cmd: []string{"status"}}); err != nil ||
+	if err := r.image("homenode", "homenode", alone,
+		v1.Config{Entrypoint: []string{program}, Cmd: []string{"status"}}); err != nil ||
 		len(drivers) == 0 {
 		return err
 	}
@@ -55,7 +57,9 @@ func (r *release) image(name, full string, files map[string][]file, config v1.Co
 		if err != nil {
 			return err
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: img, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}})
+		index = mutate.AppendManifests(index,
+			mutate.IndexAddendum{Add: img,
+				Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}})
 	}
 	dir, err := os.MkdirTemp("", "homenode-image")
 	if err != nil {
@@ -98,11 +102,16 @@ func (r *release) imageFor(name, arch string, files []file, does v1.Config) (v1.
 	if err := tarOf(&b, files, r.time); err != nil {
 		return nil, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }, tarball.WithMediaType(types.OCILayer))
+	layer,
+		err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
+		return io.NopCloser(bytes.NewReader(b.Bytes())),
+			nil
+	}, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
 		return nil, err
 	}
-	img, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON),
+	img, err := mutate.Append(mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1),
+		types.OCIConfigJSON),
 		mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: r.time}, CreatedBy: "make dist"}})
 	if err != nil {
 		return nil, err
@@ -119,7 +128,8 @@ func (r *release) imageFor(name, arch string, files []file, does v1.Config) (v1.
 	config.Config.Env = []string{"PATH=/usr/bin"}
 	config.Config.Labels = map[string]string{
 		"org.opencontainers.image.title": name, "org.opencontainers.image.version": r.version,
-		"org.opencontainers.image.licenses": "Apache-2.0", "org.opencontainers.image.source": "https://github.com/homenode/homenode",
+		"org.opencontainers.image.licenses": "Apache-2.0",
+		"org.opencontainers.image.source":   "https://github.com/homenode/homenode",
 	}
 	return mutate.ConfigFile(img, config)
 }

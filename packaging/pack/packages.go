@@ -47,7 +47,8 @@ func (r *release) onePackage(kind, arch string, tree []file) error {
 	info := nfpm.WithDefaults(&nfpm.Info{
 		Name: "homenode", Arch: arch, Platform: "linux", Version: r.version, VersionSchema: "none", Release: "1",
 		Section: "admin", Priority: "optional", License: "Apache-2.0", MTime: r.time,
-		Maintainer: "The Homenode authors <homenode@homenode.invalid>", Homepage: "https://github.com/homenode/homenode",
+		Maintainer: "The Homenode authors <homenode@homenode.invalid>",
+		Homepage:   "https://github.com/homenode/homenode",
 		Description: `a home NUMA node for every container, guest and process
 Homenode gives every workload of a server a home: the NUMA node, or the few
 near nodes, that hold both its CPUs and its memory. It says why for everything
@@ -61,7 +62,8 @@ it does, and can undo all of it. Until told to act it only looks.`,
 				PostRemove:  filepath.Join(r.source, "packaging/scripts/postremove.sh"),
 			},
 			Deb: nfpm.Deb{Compression: "zstd"},
-			RPM: nfpm.RPM{Compression: "zstd", BuildHost: "localhost", Summary: "A home NUMA node for every container, guest and process"},
+			RPM: nfpm.RPM{Compression: "zstd", BuildHost: "localhost",
+				Summary: "A home NUMA node for every container, guest and process"},
 		},
 	})
 	if info.Changelog, err = r.changelog(tmp); err != nil {
@@ -77,7 +79,8 @@ it does, and can undo all of it. Until told to act it only looks.`,
 		if err := os.WriteFile(source, f.data, 0o600); err != nil {
 			return err
 		}
-		c := &files.Content{Source: source, Destination: f.path, FileInfo: &files.ContentFileInfo{Mode: f.mode, Owner: "root", Group: "root", MTime: r.time}}
+		c := &files.Content{Source: source, Destination: f.path,
+			FileInfo: &files.ContentFileInfo{Mode: f.mode, Owner: "root", Group: "root", MTime: r.time}}
 		if strings.HasPrefix(f.path, "/etc/") {
 			c.Type = files.TypeConfigNoReplace
 		}

@@ -19,7 +19,8 @@ func (r *release) inside(tree []file) error {
 	}
 	module := func(name, version string) cdx.Component {
 		purl := "pkg:golang/" + name + "@" + version
-		return cdx.Component{BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: name, Version: version, PackageURL: purl}
+		return cdx.Component{BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: name, Version: version,
+			PackageURL: purl}
 	}
 	main := module(info.Main.Path, r.version)
 	main.Type = cdx.ComponentTypeApplication

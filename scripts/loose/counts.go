@@ -24,7 +24,8 @@ func count(places []place) counts {
 // String writes the table: a head, then one folder a line.
 func (c counts) String() string {
 	var b strings.Builder
-	fmt.Fprintln(&b, "# How often each folder does what makes code dense: these may fall, and never rise (scripts/loose).")
+	fmt.Fprintln(&b,
+		"# How often each folder does what makes code dense: these may fall, and never rise (scripts/loose).")
 	b.WriteString("# folder")
 	for _, name := range names {
 		b.WriteString(" " + name)

@@ -140,7 +140,8 @@ func sample(keys []key, defaults map[string]string) string {
 	return b.String()
 }
 
-// configHead is the part of homenode.yaml(5) before its keys, a format for date and version in the Markdown of go-md2man.
+// configHead is the part of homenode.yaml(5) before its keys, a format for date and version in the Markdown of
+// go-md2man.
 //
 //go:embed head.txt
 var configHead string
@@ -161,8 +162,10 @@ func configPage(keys []key, defaults map[string]string, date time.Time) []byte {
 		fmt.Fprintf(&b, "**%s**\n: %s\n\n", strings.ReplaceAll(k.path, "_", `\_`), says)
 	}
 	b.WriteString("# EXAMPLE\nAct, leave backups alone, and give a database CPUs of its own:\n\n" +
-		"```\nmode: enforce\nmanage:\n  exclude: [\"/system.slice/backup*\"]\nworkloads:\n  - match: \"/system.slice/postgresql*\"\n    class: dedicated\n    cpus: 8\n```\n\n" +
-		"# FILES\n**/etc/homenode.yaml**, **/etc/homenode.d/\\*.yaml**, **/var/lib/homenode** (journal, history, measurements)\n\n" +
+		"```\nmode: enforce\nmanage:\n  exclude: [\"/system.slice/backup*\"]\nworkloads:\n  - match: " +
+		"\"/system.slice/postgresql*\"\n    class: dedicated\n    cpus: 8\n```\n\n" +
+		"# FILES\n**/etc/homenode.yaml**, **/etc/homenode.d/\\*.yaml**, **/var/lib/homenode** (journal, history, " +
+		"measurements)\n\n" +
 		"# SEE ALSO\n**homenode(1)**, **homenode-config(1)**, **homenode-daemon(1)**, **cpuset(7)**\n")
 	return md2man.Render([]byte(b.String()))
 }

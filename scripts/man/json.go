@@ -119,7 +119,8 @@ func (s shape) String() string {
 }
 
 // instead has the type that MarshalJSON of another writes.
-var instead = map[string]string{"core/words.Reason": "core/words.reasonJSON", "core/topology.Host": "core/topology.hostJSON"}
+var instead = map[string]string{"core/words.Reason": "core/words.reasonJSON",
+	"core/topology.Host": "core/topology.hostJSON"}
 
 // open has the types whose constants are not all the values that they have.
 var open = map[string]bool{"core/workload.Owner": true}

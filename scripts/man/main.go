@@ -51,7 +51,8 @@ func run(args []string) error {
 	if err := writeMetricsTable("docs/metrics.md"); err != nil {
 		return err
 	}
-	return configuration("docs/config.md", filepath.Join(args[0], "homenode.yaml.5"), "packaging/homenode.yaml", pageDate)
+	return configuration("docs/config.md", filepath.Join(args[0], "homenode.yaml.5"), "packaging/homenode.yaml",
+		pageDate)
 }
 
 func write(dir string, c *cobra.Command) error {
@@ -71,13 +72,15 @@ func name(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), 
 // page is a manual page in the macros of man(7).
 func page(c *cobra.Command) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %s 1 %q %q Homenode\n", quote(strings.ToUpper(name(c))), pageDate.Format("Jan 2006"), "Homenode "+homenode.Version())
+	fmt.Fprintf(&b, ".TH %s 1 %q %q Homenode\n", quote(strings.ToUpper(name(c))), pageDate.Format("Jan 2006"),
+		"Homenode "+homenode.Version())
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", text(name(c)), text(c.Short))
 	use := c.UseLine()
 	if c.HasAvailableSubCommands() {
 		use = c.CommandPath() + " COMMAND [flags]"
 	}
-	fmt.Fprintf(&b, ".SH SYNOPSIS\n\\fB%s\\fR%s\n", text(c.CommandPath()), text(strings.TrimPrefix(use, c.CommandPath())))
+	fmt.Fprintf(&b, ".SH SYNOPSIS\n\\fB%s\\fR%s\n", text(c.CommandPath()),
+		text(strings.TrimPrefix(use, c.CommandPath())))
 	if c.Long != "" {
 		b.WriteString(".SH DESCRIPTION\n")
 		description(&b, c.Long)

@@ -20,8 +20,10 @@ type object = map[string]any
 func openAPI(root string) ([]byte, error) {
 	o := &objects{source: &source{root, map[string]*pkg{}}, names: map[string]string{}}
 	paths := object{}
-	refusal := object{"description": "A refusal, with its reason in a sentence. Its code goes with the HTTP status: " + statuses() + ".",
-		"content": object{"application/json": object{"schema": schema(o.named(typeName(reflect.TypeFor[api.Error]())))}}}
+	refusal := object{"description": "A refusal, with its reason in a sentence. Its code goes with the HTTP status: " +
+		statuses() + ".",
+		"content": object{"application/json": object{"schema": schema(
+			o.named(typeName(reflect.TypeFor[api.Error]())))}}}
 	for _, e := range api.Endpoints() {
 		says := e.Says
 		if e.Changes {
@@ -34,13 +36,15 @@ func openAPI(root string) ([]byte, error) {
 		default:
 			answer["content"] = object{e.Media: object{"schema": object{}}}
 		}
-		op := object{"summary": strings.SplitAfter(e.Says, ".")[0], "description": says, "operationId": strings.Trim(strings.NewReplacer("/v1/", "", "/", "-", ".json", "").Replace(e.Path), "-"),
-			"responses": object{"200": answer, "default": object{"$ref": "#/components/responses/Refusal"}}}
+		op := object{"summary": strings.SplitAfter(e.Says, ".")[0], "description": says,
+			"operationId": strings.Trim(strings.NewReplacer("/v1/", "", "/", "-", ".json", "").Replace(e.Path), "-"),
+			"responses":   object{"200": answer, "default": object{"$ref": "#/components/responses/Refusal"}}}
 		if e.Query != nil {
 			op["parameters"] = parameters(e.Query)
 		}
 		if e.Body != nil {
-			op["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": o.request(typeName(e.Body))}}}
+			op["requestBody"] = object{"required": true,
+				"content": object{"application/json": object{"schema": o.request(typeName(e.Body))}}}
 		}
 		at, _ := paths[e.Path].(object)
 		if at == nil {
@@ -65,9 +69,13 @@ func openAPI(root string) ([]byte, error) {
 	}
 	doc := object{
 		"openapi": "3.1.0",
-		"info": object{"title": "Homenode", "version": "1", "license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
-			"description": "The API of the homenode daemon, on its unix socket. Within version 1 fields and requests are added, never renamed or removed: ignore what you do not know. What is unknown is null, never 0, where a field says nothing else. CPUs and nodes are in the list format of cpuset(7): 0-3,8."},
-		"servers":    []any{object{"url": "http://homenode", "description": "curl --unix-socket /run/homenode/homenode.sock http://homenode/v1/status"}},
+		"info": object{"title": "Homenode", "version": "1",
+			"license": object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+			"description": "The API of the homenode daemon, on its unix socket. Within version 1 fields and requests " +
+				"are added, never renamed or removed: ignore what you do not know. What is unknown is null, never 0, " +
+				"where a field says nothing else. CPUs and nodes are in the list format of cpuset(7): 0-3,8."},
+		"servers": []any{object{"url": "http://homenode",
+			"description": "curl --unix-socket /run/homenode/homenode.sock http://homenode/v1/status"}},
 		"paths":      paths,
 		"components": object{"schemas": schemas, "responses": object{"Refusal": refusal}},
 	}
@@ -104,7 +112,8 @@ func parameters(all []api.Parameter) (out []any) {
 		if p.Many {
 			s = object{"type": "array", "items": s}
 		}
-		out = append(out, object{"name": p.Name, "in": "query", "required": p.Required, "description": p.Says, "schema": s})
+		out = append(out, object{"name": p.Name, "in": "query", "required": p.Required, "description": p.Says,
+			"schema": s})
 	}
 	return out
 }
@@ -113,7 +122,8 @@ func parameters(all []api.Parameter) (out []any) {
 // refused.
 func (o *objects) request(typ string) object {
 	properties, _ := o.properties(typ, true)
-	return object{"type": "object", "description": o.about(typ), "properties": properties, "additionalProperties": false}
+	return object{"type": "object", "description": o.about(typ), "properties": properties,
+		"additionalProperties": false}
 }
 
 // properties returns the fields of an object, and the names of those that are always there.

@@ -36,7 +36,8 @@ func main() {
 	at := flag.String("at", "", "every mutant of some lines instead of random ones, such as file.go:10,file.go:20-30")
 	flag.StringVar(&r.match, "run", ".", "only tests that match this regular expression")
 	flag.StringVar(&r.by, "by", "", "a `package` whose tests are tried on what survives those of the package itself")
-	flag.DurationVar(&r.limit, "timeout", 0, "for one mutant's tests; 0 is three times what they take without a mutant, and 10 s")
+	flag.DurationVar(&r.limit, "timeout", 0,
+		"for one mutant's tests; 0 is three times what they take without a mutant, and 10 s")
 	flag.Parse()
 	if flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "usage: mutate [flags] ./package")
@@ -113,7 +114,8 @@ func (r *run) testsOf(list *listed) {
 	// it is to fail, and no more.
 	for _, path := range append(list.TestImports, list.XTestImports...) {
 		if path == "pgregory.net/rapid" {
-			r.flags = []string{"-rapid.nofailfile", "-rapid.shrinktime=0s", fmt.Sprintf("-rapid.seed=%d", max(1, r.seed>>1))}
+			r.flags = []string{"-rapid.nofailfile", "-rapid.shrinktime=0s",
+				fmt.Sprintf("-rapid.seed=%d", max(1, r.seed>>1))}
 		}
 	}
 }
@@ -174,7 +176,8 @@ func (r *run) each(mutants []mutant) error {
 		}
 		killed += more
 	}
-	fmt.Printf("%d of %d killed (%.0f %%), %s\n", killed, all, percent(killed, all), time.Since(start).Round(time.Second))
+	fmt.Printf("%d of %d killed (%.0f %%), %s\n", killed, all, percent(killed, all),
+		time.Since(start).Round(time.Second))
 	return nil
 }
 
@@ -255,7 +258,8 @@ func (r *run) build(bin string, replace map[string]string) ([]byte, error) {
 	if err = errors.Join(err, os.WriteFile(overlay, text, 0o600)); err != nil {
 		return nil, err
 	}
-	build := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-e", "-ldflags=-s -w", "-overlay", overlay, "-o", bin, ".")
+	build := exec.Command("go", "test", "-c", "-vet=off", "-gcflags=-e", "-ldflags=-s -w", "-overlay", overlay, "-o",
+		bin, ".")
 	build.Dir = r.dir
 	out, err := build.CombinedOutput()
 	if err != nil {
@@ -283,7 +287,8 @@ func (r *run) tests(bin string, i int) ([]byte, error) {
 
 func (r *run) binary(ctx context.Context, i int, bin string, args ...string) ([]byte, error) {
 	// A mutant may append for ever: it gets 4 GiB of addresses and no more.
-	args = append([]string{"-c", `ulimit -v 4194304; exec "$0" "$@"`, bin, "-test.failfast", "-test.v"}, append(args, r.flags...)...)
+	args = append([]string{"-c", `ulimit -v 4194304; exec "$0" "$@"`, bin, "-test.failfast", "-test.v"},
+		append(args, r.flags...)...)
 	tests := exec.CommandContext(ctx, "sh", args...)
 	tests.Dir = r.dir
 	tests.Env = append(os.Environ(), fmt.Sprintf("MUTANT=%d", i))
@@ -324,7 +329,8 @@ func (m *mutant) diff() string {
 	}
 	before := string(src[from:to])
 	after := string(src[from:m.from]) + m.text + string(src[m.to:to])
-	return "    - " + strings.ReplaceAll(before, "\n", "\n    - ") + "\n    + " + strings.ReplaceAll(after, "\n", "\n    + ") + "\n"
+	return "    - " + strings.ReplaceAll(before, "\n", "\n    - ") + "\n    + " + strings.ReplaceAll(after, "\n",
+		"\n    + ") + "\n"
 }
 
 type listed struct {

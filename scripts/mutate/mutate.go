@@ -131,7 +131,8 @@ func sites(fset *token.FileSet, name string, file *ast.File) []site {
 // called says how a copy of a function is called from within it; nil when that takes names
 // it does not have.
 func called(n *ast.FuncDecl, at func(token.Pos) int) *function {
-	f := &function{from: at(n.Pos()), to: at(n.End()), name: at(n.Name.Pos()), end: at(n.Name.End()), body: at(n.Body.Lbrace) + 1,
+	f := &function{from: at(n.Pos()), to: at(n.End()), name: at(n.Name.Pos()), end: at(n.Name.End()),
+		body:    at(n.Body.Lbrace) + 1,
 		returns: n.Type.Results != nil}
 	if n.Type.TypeParams != nil || (n.Recv == nil && (n.Name.Name == "init" || n.Name.Name == "main")) {
 		return nil

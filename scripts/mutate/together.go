@@ -94,7 +94,8 @@ func beside(mutants []mutant, ways []how) (map[string]string, []span, error) {
 		line := 1 + bytes.Count(src, []byte("\n"))
 		for _, i := range all {
 			m := mutants[i]
-			one := fmt.Sprintf("%s_mutant%d%s%s%s\n", src[m.in.from:m.in.end], i, src[m.in.end:m.from], m.text, src[m.to:m.in.to])
+			one := fmt.Sprintf("%s_mutant%d%s%s%s\n", src[m.in.from:m.in.end], i, src[m.in.end:m.from], m.text,
+				src[m.to:m.in.to])
 			lines[i] = span{filepath.Base(name), line, line + strings.Count(one, "\n") - 1}
 			line = lines[i].last + 1
 			copies.WriteString(one)
@@ -108,7 +109,8 @@ func beside(mutants []mutant, ways []how) (map[string]string, []span, error) {
 	for name, text := range files {
 		dir, pkg = filepath.Dir(name), packageOf.FindStringSubmatch(text)[1]
 	}
-	files[filepath.Join(dir, "mutant_number.go")] = "package " + pkg + "\n\nimport \"os\"\n\nvar mutantNumber = os.Getenv(\"MUTANT\")\n"
+	files[filepath.Join(dir, "mutant_number.go")] = "package " + pkg +
+		"\n\nimport \"os\"\n\nvar mutantNumber = os.Getenv(\"MUTANT\")\n"
 	return files, lines, nil
 }
 

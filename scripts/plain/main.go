@@ -48,7 +48,8 @@ func run(w io.Writer, update bool, show string) error {
 	}
 	over := risen(limits, now)
 	if len(over) > 0 {
-		return fmt.Errorf("harder to read than before; -show FOLDER prints the places, CONVENTIONS.md has the rules:\n%s",
+		return fmt.Errorf("harder to read than before; -show FOLDER prints the places, CONVENTIONS.md has the "+
+			"rules:\n%s",
 			strings.Join(over, "\n"))
 	}
 	return nil

@@ -74,7 +74,10 @@ func head() string {
 }
 
 func write(w io.Writer, table []row) error {
-	_, err := fmt.Fprintf(w, "# Per 1,000 words. These limits may fall, never rise: go run ./scripts/plain -update lowers them.\n%s\n", head())
+	_,
+		err := fmt.Fprintf(w,
+		"# Per 1,000 words. These limits may fall, never rise: go run ./scripts/plain -update lowers them.\n%s\n",
+		head())
 	for _, r := range table {
 		if err != nil {
 			return err

@@ -78,7 +78,8 @@ var (
 	item     = regexp.MustCompile(`(?m)^ *([-*>]|\d+\.) `)
 )
 
-// prose returns a page of Markdown without code, links and headings. Paragraphs, items and cells are sentences of their own.
+// prose returns a page of Markdown without code, links and headings. Paragraphs, items and cells are sentences of their
+// own.
 func prose(page string) string {
 	page = fence.ReplaceAllString(page, "")
 	page = comment.ReplaceAllString(page, "")

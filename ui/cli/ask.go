@@ -51,7 +51,9 @@ func Dial(c *cobra.Command, e *Env) (*api.Client, error) {
 		// user names is the user's choice.
 		if by, me := client.Owner(), os.Geteuid(); by != 0 && by != me && !c.Flags().Changed("socket") {
 			client.Close()
-			return nil, Forbiddenf("socket %s belongs to user %d, who is neither root nor you; name it with --socket if you trust it", socket, by)
+			return nil,
+				Forbiddenf("socket %s belongs to user %d, who is neither root nor you; name it with --socket if you "+
+					"trust it", socket, by)
 		}
 	}
 	return client, err

@@ -41,9 +41,8 @@ type Env struct {
 	// Local answers without a daemon: it looks at the machine once, or opens the
 	// state folder of a daemon that is not running; "" is the one of the configuration.
 	Local func(ctx context.Context, stateDir string) (api.Backend, func() error, error)
-	// Journal reports whether a state folder ("" is the one of the configuration) holds a journal that may be read: nil,
-	// or an error that wraps fs.ErrNotExist or fs.ErrPermission, or one for the user. It
-	// creates nothing.
+	// Journal reports whether a state folder ("" is the one of the configuration) holds a journal that may be read:
+	// nil, or an error that wraps fs.ErrNotExist or fs.ErrPermission, or one for the user. It creates nothing.
 	Journal func(stateDir string) error
 	// Exec puts this process where s says and replaces it by the command; it
 	// returns only on error.

@@ -102,7 +102,8 @@ func ToType(all []api.Workload, begun string) iter.Seq2[string, *api.Workload] {
 		}
 		for i := range all {
 			name := string(all[i].ID)
-			if unit := path.Base(name); strings.HasPrefix(name, "/") && units[unit] == 1 && !strings.HasPrefix(begun, "/") {
+			if unit := path.Base(name); strings.HasPrefix(name, "/") && units[unit] == 1 &&
+				!strings.HasPrefix(begun, "/") {
 				name = unit
 			}
 			if PlainToType(name) && !yield(name, &all[i]) {
@@ -124,7 +125,9 @@ func PlainToType(name string) bool {
 
 // NearFlag says what something is to be near to.
 func NearFlag(f *pflag.FlagSet, near *[]string) {
-	f.StringArrayVar(near, "near", nil, "what to be near: a `DEVICE` by kernel name or PCI address, process=NAME or service=NAME; ,policy=required refuses any other home, ,policy=socket one on another socket; may be repeated")
+	f.StringArrayVar(near, "near", nil,
+		"what to be near: a `DEVICE` by kernel name or PCI address, process=NAME or service=NAME; ,policy=required "+
+			"refuses any other home, ,policy=socket one on another socket; may be repeated")
 }
 
 func ParseNear(texts []string) ([]workload.Near, error) {
@@ -132,7 +135,9 @@ func ParseNear(texts []string) ([]workload.Near, error) {
 		return nil, nil
 	}
 	if slices.Contains(texts, "none") {
-		return nil, Usagef("--near none: only homenode vm place takes it, and with no other --near; a device of that name is device=none")
+		return nil,
+			Usagef("--near none: only homenode vm place takes it, and with no other --near; a device of that name is " +
+				"device=none")
 	}
 	near, err := workload.ParseNear(strings.Join(texts, " "))
 	if err != nil {

@@ -245,8 +245,10 @@ func (s *Start) MemoryLine() string {
 	line := map[Memory]string{
 		MemoryHome: "memory preferred there", MemoryHomeBound: "memory bound there",
 		MemoryByThread: "memory on the node of each thread",
-		MemoryBind:     "memory bound to " + on, MemoryPreferred: "memory preferred on " + on, MemoryMany: "memory preferred on " + on,
-		MemoryInterleave: "memory interleaved over " + on, MemoryWeighted: "memory interleaved by weight over " + on, MemoryLocal: "memory from the node it runs on",
+		MemoryBind:     "memory bound to " + on, MemoryPreferred: "memory preferred on " + on,
+		MemoryMany:       "memory preferred on " + on,
+		MemoryInterleave: "memory interleaved over " + on, MemoryWeighted: "memory interleaved by weight over " + on,
+		MemoryLocal: "memory from the node it runs on",
 	}[s.Memory]
 	if s.Balancing {
 		line += " with NUMA balancing"

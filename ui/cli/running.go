@@ -76,7 +76,8 @@ func ReadRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 		}
 		st.Placements = append(st.Placements, p)
 	}
-	slices.SortFunc(st.Placements, func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
+	slices.SortFunc(st.Placements,
+		func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
 	l := place.NewLedger(st)
 	// What floats has the CPU sets that dedicated work leaves it only now.
 	if v := plan.Check(st, l.Placements()); v != nil {
@@ -88,7 +89,8 @@ func ReadRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 		}
 		r := l.Place(place.Request{Spec: out[i].Spec, Must: true})
 		if !r.Placed() {
-			return nil, nil, Usagef("%s: %s: %s has no place on this host: %s", InputName(name), all[i].Where, all[i].Spec.Name, words.Join(r.Decision.Reasons))
+			return nil, nil, Usagef("%s: %s: %s has no place on this host: %s", InputName(name), all[i].Where,
+				all[i].Spec.Name, words.Join(r.Decision.Reasons))
 		}
 		l.Commit(r.Placement)
 	}
@@ -98,7 +100,8 @@ func ReadRunning(e *Env, name string, st plan.State) (*place.Ledger, []place.Run
 // placementAt is where a running workload is, as the ledger holds it.
 func placementAt(s *specfile.Location, h *topology.Host, spec workload.Spec) (plan.Placement, error) {
 	p := plan.Placement{
-		Workload: spec.ID, Class: spec.Class, Importance: spec.Importance, VCPUs: spec.CPUs, Asked: spec.Memory, HugePage: spec.HugePage, Bandwidth: spec.Bandwidth,
+		Workload: spec.ID, Class: spec.Class, Importance: spec.Importance, VCPUs: spec.CPUs, Asked: spec.Memory,
+		HugePage: spec.HugePage, Bandwidth: spec.Bandwidth,
 	}
 	p.CPUs = s.CPUs
 	on := h.NodesOf(p.CPUs)
@@ -138,7 +141,8 @@ func RunningNow(b api.Status, st plan.State) (*place.Ledger, []place.Runner, err
 	if err != nil {
 		return nil, nil, err
 	}
-	slices.SortFunc(st.Placements, func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
+	slices.SortFunc(st.Placements,
+		func(a, b plan.Placement) int { return strings.Compare(string(a.Workload), string(b.Workload)) })
 	return place.NewLedger(st), out, nil
 }
 
@@ -159,7 +163,8 @@ func PlacedNow(b api.Status, st *plan.State) ([]place.Runner, error) {
 		if home.Empty() || w.Class == workload.Batch {
 			continue
 		}
-		p := plan.Placement{Workload: w.ID, Class: w.Class, Importance: w.Importance, VCPUs: w.CPUs, Home: home, CPUs: cpus}
+		p := plan.Placement{Workload: w.ID, Class: w.Class, Importance: w.Importance, VCPUs: w.CPUs, Home: home,
+			CPUs: cpus}
 		if w.Class == workload.Dedicated {
 			p.Pins, p.Bound = cpus.Slice(), true
 			if p.Idle, err = topology.ParseCPUSet(w.Idle); err != nil {

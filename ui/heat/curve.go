@@ -45,7 +45,8 @@ var lineDashes = [lineColours]string{"", "7 3", "2 3", "9 3 2 3", "4 2", "12 4",
 
 // LoadedCurve is latency over bandwidth.
 func LoadedCurve(all []measure.Loaded) Curve {
-	c := Curve{Title: "latency under load", X: "bandwidth of the load, GB/s", Y: "read latency, ns", XName: func(v float64) string { return trim(v) }}
+	c := Curve{Title: "latency under load", X: "bandwidth of the load, GB/s", Y: "read latency, ns",
+		XName: func(v float64) string { return trim(v) }}
 	for _, l := range all {
 		line := Line{Name: LoadedName(l)}
 		for _, p := range l.Points {
@@ -64,12 +65,14 @@ func LoadedCurve(all []measure.Loaded) Curve {
 
 // LoadedName says what was read under which load.
 func LoadedName(l measure.Loaded) string {
-	return fmt.Sprintf("CPUs on node %d to memory on node %d, %s, %s of load", l.From, l.To, mixName(l.Mix), words.Count(l.Load, "CPU"))
+	return fmt.Sprintf("CPUs on node %d to memory on node %d, %s, %s of load", l.From, l.To, mixName(l.Mix),
+		words.Count(l.Load, "CPU"))
 }
 
 // LevelsCurve is latency over working set.
 func LevelsCurve(all []measure.Levels) Curve {
-	c := Curve{Title: "latency by buffer size", X: "size of the buffer that is read", Y: "read latency, ns", LogX: true, LogY: true, XName: func(v float64) string { return words.Bytes(int64(v)) }}
+	c := Curve{Title: "latency by buffer size", X: "size of the buffer that is read", Y: "read latency, ns", LogX: true,
+		LogY: true, XName: func(v float64) string { return words.Bytes(int64(v)) }}
 	for _, l := range all {
 		line := Line{Name: fmt.Sprintf("CPU %d, memory on node %d", l.CPU, l.Node)}
 		for _, p := range l.Points {
@@ -187,12 +190,14 @@ func (c Curve) draw(caption string) *drawing {
 			for _, p := range part {
 				path = append(path, fmt.Sprintf("%.1f,%.1f", px(p[0]), py(p[1])))
 			}
-			fmt.Fprintf(d, `<polyline class="l%d" points="%s" fill="none" stroke-width="2" stroke-dasharray="%s"/>`+"\n", i, strings.Join(path, " "), lineDashes[i])
+			fmt.Fprintf(d, `<polyline class="l%d" points="%s" fill="none" stroke-width="2" stroke-dasharray="%s"/>`+
+				"\n", i, strings.Join(path, " "), lineDashes[i])
 			if c.Smooth {
 				continue
 			}
 			for _, p := range part {
-				fmt.Fprintf(d, `<circle class="f%d" cx="%.1f" cy="%.1f" r="3"><title>%s</title></circle>`+"\n", i, px(p[0]), py(p[1]),
+				fmt.Fprintf(d, `<circle class="f%d" cx="%.1f" cy="%.1f" r="3"><title>%s</title></circle>`+"\n", i,
+					px(p[0]), py(p[1]),
 					view.Markup(fmt.Sprintf("%s: %s: %s; %s: %s", l.Name, c.X, c.XName(p[0]), c.Y, trim(p[1]))))
 			}
 		}
@@ -203,7 +208,9 @@ func (c Curve) draw(caption string) *drawing {
 	y = bottom + 3*textSize*lineSpace
 	for i, l := range c.Lines {
 		i %= lineColours
-		fmt.Fprintf(d, `<line class="l%d" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke-width="2" stroke-dasharray="%s"/>`+"\n", i, margin, y+textSize*0.65, margin+36, y+textSize*0.65, lineDashes[i])
+		fmt.Fprintf(d,
+			`<line class="l%d" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke-width="2" stroke-dasharray="%s"/>`+"\n",
+			i, margin, y+textSize*0.65, margin+36, y+textSize*0.65, lineDashes[i])
 		y = d.beside(margin+44, y, textSize, "", l.Name)
 	}
 	for _, f := range c.Foot {
@@ -285,7 +292,8 @@ func (d *drawing) marks(y float64, lines []Line, px func(float64) float64) float
 	for i := range all {
 		for slices.ContainsFunc(all[:i], func(o label) bool {
 			l := all[i]
-			return (o.row == l.row && o.from < l.to+4 && l.from < o.to+4) || (o.row >= l.row && l.from < o.x && o.x < l.to)
+			return (o.row == l.row && o.from < l.to+4 && l.from < o.to+4) ||
+				(o.row >= l.row && l.from < o.x && o.x < l.to)
 		}) {
 			all[i].row++
 		}
@@ -295,7 +303,8 @@ func (d *drawing) marks(y float64, lines []Line, px func(float64) float64) float
 	top := y + float64(rows)*rowH + 4
 	for _, l := range all {
 		base := top - 4 - float64(l.row)*rowH
-		fmt.Fprintf(d, `<line class="l%d" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke-dasharray="3 3"/>`+"\n", l.line, l.x, base-smallSize*0.8, l.x, top)
+		fmt.Fprintf(d, `<line class="l%d" x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke-dasharray="3 3"/>`+"\n",
+			l.line, l.x, base-smallSize*0.8, l.x, top)
 		d.text(l.from, base, smallSize, "start", fmt.Sprintf("halo f%d", l.line), l.name)
 	}
 	return top

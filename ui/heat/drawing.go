@@ -43,7 +43,8 @@ func (d *drawing) text(x, y, size float64, anchor, class, s string) {
 	if class != "" {
 		class = ` class="` + class + `"`
 	}
-	fmt.Fprintf(d, `<text x="%.1f" y="%.1f" font-size="%g" text-anchor="%s"%s>%s</text>`+"\n", x, y, size, anchor, class, view.Markup(s))
+	fmt.Fprintf(d, `<text x="%.1f" y="%.1f" font-size="%g" text-anchor="%s"%s>%s</text>`+"\n", x, y, size, anchor,
+		class, view.Markup(s))
 }
 
 // wrapped is text as wide as the drawing at most; it returns where the next line may begin.

@@ -137,7 +137,8 @@ func Latency(d *measure.Document, l *measure.Latency, expand bool) Map {
 	case fewest == most:
 		m.Foot = append(m.Foot, fmt.Sprintf("a row is the median of %s of its node", words.Count(most, "CPU")))
 	default:
-		m.Foot = append(m.Foot, fmt.Sprintf("a row is the median of %d to %s of its node", fewest, words.Count(most, "CPU")))
+		m.Foot = append(m.Foot, fmt.Sprintf("a row is the median of %d to %s of its node", fewest,
+			words.Count(most, "CPU")))
 	}
 	m.Foot = append(m.Foot, latencyFoot(l))
 	for _, n := range slices.Sorted(maps.Keys(notes)) {
@@ -204,9 +205,11 @@ func latencyFoot(l *measure.Latency) string {
 	if least < 0 {
 		return "samples and intervals are not known"
 	}
-	pages := map[string]string{"thp": "huge pages", "4k": "4 KiB pages", "1g": "1 GiB pages", "mixed": "huge and 4 KiB pages"}[l.Pages]
+	pages := map[string]string{"thp": "huge pages", "4k": "4 KiB pages", "1g": "1 GiB pages",
+		"mixed": "huge and 4 KiB pages"}[l.Pages]
 	pages = cmp.Or(pages, "pages of unknown size")
-	text := fmt.Sprintf("at least %d samples a cell, %d thrown out, 95 %% interval ±%.1f %% or better, %s", least, rejected, 100*width, pages)
+	text := fmt.Sprintf("at least %d samples a cell, %d thrown out, 95 %% interval ±%.1f %% or better, %s", least,
+		rejected, 100*width, pages)
 	if l.Adjacent.Known() {
 		text += fmt.Sprintf("; an adjacent-line prefetcher would hide %.0f %%", 100*float64(l.Adjacent))
 		if math.Abs(float64(l.Adjacent)) > adjacentTold {
@@ -224,7 +227,8 @@ const adjacentTold = 0.03
 
 // Bandwidth is the heat map of one mix; colour goes by how much less than local.
 func Bandwidth(b *measure.Bandwidth) Map {
-	m := Map{Title: fmt.Sprintf("bandwidth, GB/s, %s (%s)", mixName(b.Mix), b.Kernel), Row: "CPUs on node", Col: "memory on node",
+	m := Map{Title: fmt.Sprintf("bandwidth, GB/s, %s (%s)", mixName(b.Mix), b.Kernel), Row: "CPUs on node",
+		Col:  "memory on node",
 		Rows: names(b.Rows), Cols: names(b.Cols), colours: bandwidthRamp}
 	moved := Table{Title: "GB/s", Digits: 1}
 	traffic := Table{Title: "GB/s on the bus", Digits: 1}
@@ -284,7 +288,8 @@ func mixName(mix string) string {
 // C2C is the heat map of a core to core measurement; colour goes by the ratio
 // to the cheapest pair.
 func C2C(c *measure.C2C) Map {
-	home := map[string]string{"first": "the first node", "A": "the node of the row's CPU", "B": "the node of the column's CPU"}[c.LineHome]
+	home := map[string]string{"first": "the first node", "A": "the node of the row's CPU",
+		"B": "the node of the column's CPU"}[c.LineHome]
 	home = cmp.Or(home, c.LineHome)
 	m := Map{Title: "core to core, one way, ns (line on " + home + ")", Row: "CPU", Col: "CPU",
 		Rows: names(c.CPUs), Cols: names(c.CPUs), colours: pairRamp}

@@ -48,7 +48,8 @@ func (m Map) draw(caption string) *drawing {
 			}
 		}
 	}
-	d := &drawing{title: m.Title, width: max(columnWidth, 2*margin+labelW+max(cellW*float64(len(m.Cols)), textWidth(m.Col, smallSize)))}
+	d := &drawing{title: m.Title,
+		width: max(columnWidth, 2*margin+labelW+max(cellW*float64(len(m.Cols)), textWidth(m.Col, smallSize)))}
 	y, x := d.head(caption), margin+labelW
 	d.text(x, y+smallSize, smallSize, "start", "dim", m.Col)
 	y += smallSize * lineSpace
@@ -102,7 +103,8 @@ func (d *drawing) legend(y float64, r ramp) float64 {
 	d.text(margin, y+smallSize, smallSize, "start", "", r.name)
 	y += smallSize * lineSpace
 	for i := range steps {
-		fmt.Fprintf(d, `<rect x="%.1f" y="%.1f" width="%.1f" height="10" fill="%s"/>`, margin+width*float64(i)/steps, y, width/steps+0.5,
+		fmt.Fprintf(d, `<rect x="%.1f" y="%.1f" width="%.1f" height="10" fill="%s"/>`, margin+width*float64(i)/steps, y,
+			width/steps+0.5,
 			r.at(math.Pow(topRatio, float64(i)/(steps-1))).hex())
 	}
 	d.WriteString("\n")

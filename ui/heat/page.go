@@ -188,7 +188,8 @@ func facts(b *strings.Builder, d *measure.Document) {
 	b.WriteString("<table>\n")
 	row("CPU", d.Host.CPU)
 	row("kernel", strings.TrimSpace("Linux "+d.Host.Kernel+" "+strings.Join(d.Host.CmdlineNUMA, " ")))
-	row("NUMA", fmt.Sprintf("%s on %s, %s", words.Count(len(d.Nodes), "node"), words.Count(len(d.Host.Packages), "package"), words.Count(d.Host.CPUs, "CPU")))
+	row("NUMA", fmt.Sprintf("%s on %s, %s", words.Count(len(d.Nodes), "node"),
+		words.Count(len(d.Host.Packages), "package"), words.Count(d.Host.CPUs, "CPU")))
 	switch v := d.Host.Virt; v {
 	case "none":
 		row("virtual machine", "no")
@@ -215,10 +216,14 @@ func diagnosis(b *strings.Builder, d *measure.Diagnosis) {
 		b.WriteString("<p><strong>Not determined</strong></p>\n")
 	}
 	for _, v := range d.Verdicts {
-		fmt.Fprintf(b, "<div class=\"verdict %s\"><p>%s: <strong>%s</strong> <small>%s, confidence %.0f %%</small></p>\n<ul class=\"evidence\">\n",
-			view.Markup(string(v.Severity)), view.Markup(string(v.Severity)), prose(v.Says), view.Markup(v.State), 100*v.Confidence)
+		fmt.Fprintf(b,
+			"<div class=\"verdict %s\"><p>%s: <strong>%s</strong> <small>%s, confidence %.0f %%</small></p>\n<ul "+
+				"class=\"evidence\">\n",
+			view.Markup(string(v.Severity)), view.Markup(string(v.Severity)), prose(v.Says), view.Markup(v.State),
+			100*v.Confidence)
 		for _, e := range v.Evidence {
-			fmt.Fprintf(b, "<li>%s (%s) <small>%s</small></li>\n", prose(e.Says), view.Markup(e.Source), view.Markup(e.Rule))
+			fmt.Fprintf(b, "<li>%s (%s) <small>%s</small></li>\n", prose(e.Says), view.Markup(e.Source),
+				view.Markup(e.Rule))
 		}
 		b.WriteString("</ul>\n")
 		for _, a := range v.Advice {
@@ -236,7 +241,8 @@ func diagnosis(b *strings.Builder, d *measure.Diagnosis) {
 	if len(d.Findings) > 0 {
 		b.WriteString("<h2>Settings and other programs</h2>\n")
 		for _, f := range d.Findings {
-			fmt.Fprintf(b, "<div class=\"verdict %s\"><strong>%s</strong> <small>%s</small><p>%s</p>\n", view.Markup(string(f.Severity)), view.Markup(f.Subject), view.Markup(string(f.Severity)), prose(f.Says))
+			fmt.Fprintf(b, "<div class=\"verdict %s\"><strong>%s</strong> <small>%s</small><p>%s</p>\n",
+				view.Markup(string(f.Severity)), view.Markup(f.Subject), view.Markup(string(f.Severity)), prose(f.Says))
 			if f.Advice != "" {
 				fmt.Fprintf(b, "<p>What to do: %s</p>\n", view.Markup(f.Advice))
 			}

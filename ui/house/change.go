@@ -59,7 +59,8 @@ func changeOf(old, now *api.House) (c api.HouseChange, more bool) {
 			c.Events = append(c.Events, now.Events[k])
 		}
 	}
-	more = c.Mode != "" || c.Held != nil || c.Summary != nil || c.Trend != nil || c.Machine != nil || c.Nodes != nil || c.Flows != nil || c.Residents != nil || c.Gone != nil || c.Events != nil
+	more = c.Mode != "" || c.Held != nil || c.Summary != nil || c.Trend != nil || c.Machine != nil || c.Nodes != nil ||
+		c.Flows != nil || c.Residents != nil || c.Gone != nil || c.Events != nil
 	return c, more
 }
 

@@ -11,8 +11,8 @@ import (
 )
 
 // flowsOf is the accesses of online work that leave their node though its home is elsewhere, or it
-// has none: trouble. Work that spans nodes by plan, is left alone, or is batch is none. It is of each workload the share that is not local,
-// divided as its CPU time and its memory lie.
+// has none: trouble. Work that spans nodes by plan, is left alone, or is batch is none. It is of each workload the
+// share that is not local, divided as its CPU time and its memory lie.
 func flowsOf(s *api.Status) []api.Flow {
 	type key struct{ from, to topology.NodeID }
 	type part struct {
@@ -74,7 +74,8 @@ func flowsOf(s *api.Status) []api.Flow {
 		if !counted[k] {
 			f.MiBs = nil
 		}
-		slices.SortFunc(parts[k], func(a, b part) int { return cmp.Or(cmp.Compare(b.cpus, a.cpus), strings.Compare(a.name, b.name)) })
+		slices.SortFunc(parts[k],
+			func(a, b part) int { return cmp.Or(cmp.Compare(b.cpus, a.cpus), strings.Compare(a.name, b.name)) })
 		for _, p := range parts[k][:min(3, len(parts[k]))] {
 			f.By = append(f.By, p.name)
 		}

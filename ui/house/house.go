@@ -43,8 +43,10 @@ func (Painter) Residents(s *api.Status, text, group string) api.Residents {
 
 // houseOf is the picture of a Status on a host, which is nil where nothing tells of the machine.
 func houseOf(s *api.Status, host *topology.Host, events []plan.Event, name string) *api.House {
-	h := &api.House{Schema: "homenode-house/2", Time: s.Time, Version: s.Version, Mode: s.Mode, Held: s.Held, Host: words.Printable(name),
-		Summary: summaryOf(s, host), Trend: s.Trend, Machine: machineOf(host), Nodes: nodesOf(s), Residents: grouped(residentsOf(s), len(s.Nodes)), Flows: flowsOf(s), Events: []api.HouseEvent{}}
+	h := &api.House{Schema: "homenode-house/2", Time: s.Time, Version: s.Version, Mode: s.Mode, Held: s.Held,
+		Host:    words.Printable(name),
+		Summary: summaryOf(s, host), Trend: s.Trend, Machine: machineOf(host), Nodes: nodesOf(s),
+		Residents: grouped(residentsOf(s), len(s.Nodes)), Flows: flowsOf(s), Events: []api.HouseEvent{}}
 	names := make(map[workload.ID]string, len(s.Workloads))
 	for i := range s.Workloads {
 		names[s.Workloads[i].ID] = words.Printable(s.Workloads[i].Name)
@@ -69,7 +71,8 @@ func machineOf(host *topology.Host) api.HouseMachine {
 			m.Packages = append(m.Packages, api.HousePackage{ID: n.Package})
 		}
 		m.Packages[at].Nodes = append(m.Packages[at].Nodes, n.ID)
-		room := api.HouseRoom{ID: n.ID, MemoryKiB: int64(n.Memory), Kind: string(n.Kind), CPUs: n.CPUs.Len(), LLCs: coresBy(host, n), Devices: []string{}}
+		room := api.HouseRoom{ID: n.ID, MemoryKiB: int64(n.Memory), Kind: string(n.Kind), CPUs: n.CPUs.Len(),
+			LLCs: coresBy(host, n), Devices: []string{}}
 		for _, d := range host.Devices {
 			if d.Node == n.ID {
 				room.Devices = append(room.Devices, words.Printable(cmp.Or(d.Name, d.PCI)))
@@ -146,7 +149,8 @@ func nodesOf(s *api.Status) []api.HouseNode {
 	for i := range s.Nodes {
 		n := &s.Nodes[i]
 		cpus, _ := topology.ParseCPUSet(n.CPUs)
-		x := api.HouseNode{ID: n.ID, BookedKiB: int64(rounded(float64(n.BookedKiB), 3)), VCPUs: rounded(n.VCPUs, 3), CPUUse: roughly(n.CPUUse), Workloads: lives[n.ID],
+		x := api.HouseNode{ID: n.ID, BookedKiB: int64(rounded(float64(n.BookedKiB), 3)), VCPUs: rounded(n.VCPUs, 3),
+			CPUUse: roughly(n.CPUUse), Workloads: lives[n.ID],
 			Dedicated: dedicated[n.ID].Intersect(cpus).String(), Partition: kept.Intersect(cpus).String()}
 		x.More = figures.Sentences(figures.Nodes, n)
 		if used, known := n.UsedKiB(); known {
@@ -159,7 +163,8 @@ func nodesOf(s *api.Status) []api.HouseNode {
 		if s.Sharing != nil {
 			if k := slices.IndexFunc(s.Sharing.Nodes, func(b api.ShareNode) bool { return b.Node == n.ID }); k >= 0 {
 				b := &s.Sharing.Nodes[k]
-				x.Sharing = &api.HouseSharing{CPUs: rough(b.CPUs), Used: rough(b.Used), Online: rough(b.Online), Given: b.Given}
+				x.Sharing = &api.HouseSharing{CPUs: rough(b.CPUs), Used: rough(b.Used), Online: rough(b.Online),
+					Given: b.Given}
 			}
 		}
 		if s.Balance != nil {
@@ -175,8 +180,10 @@ func nodesOf(s *api.Status) []api.HouseNode {
 }
 
 func sum(home, name string, members []*api.Resident) api.Resident {
-	g := api.Resident{ID: "group:" + home + ":" + name, Name: cmp.Or(name, "others"), Group: cmp.Or(name, "others"), Count: len(members), Home: home,
-		Class: members[0].Class, State: members[0].State, Pod: name != "" && members[0].Pod, Guest: name != "" && members[0].Guest, ByNode: []api.NodeKiB{}}
+	g := api.Resident{ID: "group:" + home + ":" + name, Name: cmp.Or(name, "others"), Group: cmp.Or(name, "others"),
+		Count: len(members), Home: home,
+		Class: members[0].Class, State: members[0].State, Pod: name != "" && members[0].Pod, Guest: name != "" &&
+			members[0].Guest, ByNode: []api.NodeKiB{}}
 	local := 0.0
 	of := 0.0
 	classes := map[workload.Class]int{}
@@ -222,7 +229,8 @@ func sum(home, name string, members []*api.Resident) api.Resident {
 }
 
 func houseEvent(e *api.Told, names map[workload.ID]string) api.HouseEvent {
-	x := api.HouseEvent{Seq: e.Seq, Time: e.Time, Kind: string(e.Kind), Workload: e.Workload, Name: names[e.Workload], Text: short(e.Text), Error: e.Error,
+	x := api.HouseEvent{Seq: e.Seq, Time: e.Time, Kind: string(e.Kind), Workload: e.Workload, Name: names[e.Workload],
+		Text: short(e.Text), Error: e.Error,
 		Before: percent(e.Before), After: percent(e.After), Replaces: e.Replaces}
 	if e.By != nil {
 		x.By = words.Printable(e.By.String())

@@ -18,11 +18,14 @@ func residentsOf(s *api.Status) []api.Resident {
 	out := make([]api.Resident, 0, len(s.Workloads))
 	for i := range s.Workloads {
 		w := &s.Workloads[i]
-		r := api.Resident{ID: string(w.ID), Name: short(w.Name), Count: 1, Class: w.Class, Tier: w.Tier, Home: w.Home, Caches: w.Caches, CPUs: w.CPUs, CPUUse: rough(w.CPUUse),
-			MemoryKiB: int64(rounded(float64(w.MemoryKiB), 2)), ByNode: []api.NodeKiB{}, Locality: percent(w.Locality), After: percent(w.LocalityExpected), State: w.State}
+		r := api.Resident{ID: string(w.ID), Name: short(w.Name), Count: 1, Class: w.Class, Tier: w.Tier, Home: w.Home,
+			Caches: w.Caches, CPUs: w.CPUs, CPUUse: rough(w.CPUUse),
+			MemoryKiB: int64(rounded(float64(w.MemoryKiB), 2)), ByNode: []api.NodeKiB{}, Locality: percent(w.Locality),
+			After: percent(w.LocalityExpected), State: w.State}
 		r.Group, r.Pod, r.Guest = namespaceOf(w.ID)
 		for _, m := range w.MemoryByNode {
-			if kib := int64(rounded(float64(m.KiB), 2)); kib*200 >= w.MemoryKiB { // less than half a percent is not seen
+			// less than half a percent is not seen
+			if kib := int64(rounded(float64(m.KiB), 2)); kib*200 >= w.MemoryKiB {
 				r.ByNode = append(r.ByNode, api.NodeKiB{Node: m.Node, KiB: kib})
 			}
 		}
@@ -93,7 +96,8 @@ func together(home string, members []*api.Resident) []api.Resident {
 	for _, r := range members {
 		byName[r.Group] = append(byName[r.Group], r)
 	}
-	names := slices.SortedFunc(maps.Keys(byName), func(a, b string) int { return cmp.Or(len(byName[b])-len(byName[a]), strings.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(byName),
+		func(a, b string) int { return cmp.Or(len(byName[b])-len(byName[a]), strings.Compare(a, b)) })
 	if len(names) > groupsInHome {
 		var rest []*api.Resident
 		for _, name := range names[groupsInHome-1:] {
@@ -130,7 +134,8 @@ func residentsFor(s *api.Status, text, group string) api.Residents {
 			drawn[r.ID] = true
 		}
 		all = slices.DeleteFunc(all, func(r api.Resident) bool {
-			return r.Home != home || drawn[r.ID] || (name != "" && r.Group != name) || (name == "" && drawn["group:"+home+":"+r.Group])
+			return r.Home != home || drawn[r.ID] || (name != "" && r.Group != name) ||
+				(name == "" && drawn["group:"+home+":"+r.Group])
 		})
 	}
 	text = strings.ToLower(text)

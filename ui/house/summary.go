@@ -98,7 +98,8 @@ func headline(s *api.Status, x *api.HouseSummary) (string, words.Reason) {
 		return "moving", movingNow(s, x)
 	case x.Trouble > 0:
 		for i := range s.Workloads {
-			if w := &s.Workloads[i]; w.State == api.StateFailed || w.State == api.StateNoRoom || w.State == api.StateNoAnswer {
+			if w := &s.Workloads[i]; w.State == api.StateFailed || w.State == api.StateNoRoom ||
+				w.State == api.StateNoAnswer {
 				return "trouble", words.Because(words.HouseTrouble, x.Trouble, x.Workloads, short(w.Name), w.Why)
 			}
 		}

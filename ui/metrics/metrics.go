@@ -54,7 +54,8 @@ func New(source Source, most int) *Metrics {
 		case "gauge":
 			m.families[f.Name] = prometheus.NewDesc(f.Name, f.Help+".", f.Labels, nil)
 		case "counter":
-			m.counters[f.Name] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.Name, Help: f.Help + "."}, f.Labels)
+			m.counters[f.Name] = prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.Name, Help: f.Help + "."},
+				f.Labels)
 			m.registry.MustRegister(m.counters[f.Name])
 		case "histogram":
 			h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: f.Name, Help: f.Help + ".",
@@ -77,7 +78,8 @@ func New(source Source, most int) *Metrics {
 
 // Process adds the usual figures of this process.
 func (m *Metrics) Process() *Metrics {
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
@@ -120,7 +122,8 @@ const mostScrapes = 2
 
 // Handler answers GET /metrics, also in OpenMetrics and compressed where that is asked for.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes, Timeout: 10 * time.Second, EnableOpenMetrics: true})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes,
+		Timeout: 10 * time.Second, EnableOpenMetrics: true})
 }
 
 // WriteFile writes the metrics for the textfile collector of node_exporter, whole or not at all.

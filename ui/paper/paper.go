@@ -112,7 +112,8 @@ func bar(x *float64, least, most float64) template.HTML {
 		low = ` class="low"`
 	}
 	width := math.Round(1000*min(1, max(0, *x))) / 10
-	return template.HTML(fmt.Sprintf(`<span class="bar" aria-hidden="true"><i%s style="width:%.4g%%"></i></span>`, low, width)) + share(x)
+	return template.HTML(fmt.Sprintf(`<span class="bar" aria-hidden="true"><i%s style="width:%.4g%%"></i></span>`, low,
+		width)) + share(x)
 }
 
 // points is a gain of a share, in points of percent.

@@ -146,7 +146,8 @@ func (r reportView) MoveNote(m *report.Moved) template.HTML {
 // MachineText is the host in a line.
 func (r reportView) MachineText() string {
 	m := r.Machine
-	text := fmt.Sprintf("%s, %s, %s, %s", words.Count(m.Packages, "package"), words.Count(m.Nodes, "NUMA node"), words.Count(m.CPUs, "CPU"), words.Size(m.MemoryKiB))
+	text := fmt.Sprintf("%s, %s, %s, %s", words.Count(m.Packages, "package"), words.Count(m.Nodes, "NUMA node"),
+		words.Count(m.CPUs, "CPU"), words.Size(m.MemoryKiB))
 	if m.CPU != "" {
 		text += "; " + m.CPU
 	}

@@ -16,7 +16,8 @@ func Status(s api.Status, host string) (string, error) {
 	}
 	v := statusView{Status: s, Title: title}
 	v.Workloads = slices.Clone(s.Workloads)
-	slices.SortStableFunc(v.Workloads, func(a, b api.Workload) int { return cmp.Or(last(&a)-last(&b), cmp.Compare(remote(&b), remote(&a))) })
+	slices.SortStableFunc(v.Workloads,
+		func(a, b api.Workload) int { return cmp.Or(last(&a)-last(&b), cmp.Compare(remote(&b), remote(&a))) })
 	return fill(statusPage(), title, &v)
 }
 

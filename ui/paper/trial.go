@@ -93,13 +93,16 @@ func TrialHeadline(d *trial.Document) string {
 	e := &d.Effects[0]
 	m := MetricOf(d, e.Metric)
 	said := map[trial.Verdict]string{
-		trial.Better: "%s is better with %s than with %s: %s (95 %% interval %s).", trial.Worse: "%s is worse with %s than with %s: %s (95 %% interval %s).",
+		trial.Better:     "%s is better with %s than with %s: %s (95 %% interval %s).",
+		trial.Worse:      "%s is worse with %s than with %s: %s (95 %% interval %s).",
 		trial.CannotTell: "Cannot tell whether %s differs between %s and %s: %s (95 %% interval %s)."}[e.Verdict]
 	said = cmp.Or(said, "%s, %s beside %s: %s (95 %% interval %s).")
 	if !e.Enough {
-		return fmt.Sprintf("Too few blocks for an interval: %s is %s with %s beside %s. %s.", m.Name, Amount(e.Change, e.Scale, m.Unit), e.Arm, e.Base, done)
+		return fmt.Sprintf("Too few blocks for an interval: %s is %s with %s beside %s. %s.", m.Name,
+			Amount(e.Change, e.Scale, m.Unit), e.Arm, e.Base, done)
 	}
-	return fmt.Sprintf(said, m.Name, e.Arm, e.Base, Amount(e.Change, e.Scale, m.Unit), Range(e, m.Unit)) + " " + done + "."
+	return fmt.Sprintf(said, m.Name, e.Arm, e.Base, Amount(e.Change, e.Scale, m.Unit), Range(e, m.Unit)) + " " + done +
+		"."
 }
 
 // TrialVerdict is the verdict of one effect with what to know of it.
@@ -124,7 +127,8 @@ func Direction(m *trial.Metric) string {
 
 // MachineLine is a machine in a line.
 func MachineLine(m *trial.Machine) string {
-	parts := []string{words.Count(m.Packages, "package"), words.Count(m.Nodes, "NUMA node"), words.Count(m.CPUs, "CPU"), words.Size(m.MemoryKiB)}
+	parts := []string{words.Count(m.Packages, "package"), words.Count(m.Nodes, "NUMA node"), words.Count(m.CPUs, "CPU"),
+		words.Size(m.MemoryKiB)}
 	if m.LLCs > 0 {
 		parts = append(parts, words.Count(m.LLCs, "last-level cache"))
 	}
@@ -152,8 +156,10 @@ func TrialMethod(d *trial.Document) []string {
 	if len(d.Workloads) > 0 {
 		of = strings.Join(d.Workloads, ", ")
 	}
-	out := []string{fmt.Sprintf("Switched: %s. Each block has one period of %s, in an order drawn from the seed %d.", of, Arms(p.Arms), p.Seed),
-		fmt.Sprintf("A period is measured for %s, with a reading every %s, after at least %s of washout and after all moves have ended.",
+	out := []string{fmt.Sprintf("Switched: %s. Each block has one period of %s, in an order drawn from the seed %d.",
+		of, Arms(p.Arms), p.Seed),
+		fmt.Sprintf("A period is measured for %s, with a reading every %s, after at least %s of washout and after "+
+			"all moves have ended.",
 			words.Lasts(p.Period), words.Lasts(p.Every), words.Lasts(p.Washout))}
 	var described []string
 	for _, arm := range p.Arms {
@@ -188,11 +194,14 @@ func TrialMarkdown(d *trial.Document) string {
 	cell := func(s string) string { return strings.ReplaceAll(words.Printable(s), "|", "\\|") }
 	fmt.Fprintf(&b, "### Homenode trial %s\n\n%s\n\n", cell(d.Name), cell(TrialHeadline(d)))
 	if len(d.Effects) > 0 {
-		b.WriteString("| metric | compared | before → after | effect | 95 % interval | verdict |\n|---|---|---|---|---|---|\n")
+		b.WriteString("| metric | compared | before → after | effect | 95 % interval | verdict " +
+			"|\n|---|---|---|---|---|---|\n")
 		for i := range d.Effects {
 			e := &d.Effects[i]
 			m := MetricOf(d, e.Metric)
-			fmt.Fprintf(&b, "| %s (%s) | %s / %s | %s → %s | %s | %s | %s |\n", cell(e.Metric), Direction(m), e.Arm, e.Base, cell(Value(e.Of, m)), cell(Value(e.Is, m)), cell(Amount(e.Change, e.Scale, m.Unit)), cell(Range(e, m.Unit)), TrialVerdict(e))
+			fmt.Fprintf(&b, "| %s (%s) | %s / %s | %s → %s | %s | %s | %s |\n", cell(e.Metric), Direction(m), e.Arm,
+				e.Base, cell(Value(e.Of, m)), cell(Value(e.Is, m)), cell(Amount(e.Change, e.Scale, m.Unit)),
+				cell(Range(e, m.Unit)), TrialVerdict(e))
 		}
 		b.WriteString("\n")
 	}
@@ -242,7 +251,9 @@ func (v trialView) Rows() (rows []EffectRow) {
 	for i := range v.Effects {
 		e := &v.Effects[i]
 		m := MetricOf(&v.Document, e.Metric)
-		rows = append(rows, EffectRow{e.Metric, Direction(m), fmt.Sprintf("%s / %s", e.Arm, e.Base), Value(e.Of, m) + " → " + Value(e.Is, m), Amount(e.Change, e.Scale, m.Unit), Range(e, m.Unit), TrialVerdict(e), e.Verdict == trial.Better || e.Verdict == trial.Worse})
+		rows = append(rows, EffectRow{e.Metric, Direction(m), fmt.Sprintf("%s / %s", e.Arm, e.Base),
+			Value(e.Of, m) + " → " + Value(e.Is, m), Amount(e.Change, e.Scale, m.Unit), Range(e, m.Unit),
+			TrialVerdict(e), e.Verdict == trial.Better || e.Verdict == trial.Worse})
 	}
 	return rows
 }
@@ -260,7 +271,8 @@ func NeedRows(all []trial.Outlook) (rows []NeedRow) {
 		for _, n := range o.Needs {
 			text := "over 10,000 blocks"
 			if n.Blocks > 0 {
-				text = fmt.Sprintf("%s (%s)", words.Count(n.Blocks, "block"), words.Span(time.Duration(n.Seconds*float64(time.Second))))
+				text = fmt.Sprintf("%s (%s)", words.Count(n.Blocks, "block"),
+					words.Span(time.Duration(n.Seconds*float64(time.Second))))
 			}
 			row.Needs = append(row.Needs, text)
 		}
@@ -295,19 +307,24 @@ func (v trialView) Forest() template.HTML {
 	x := func(v float64) float64 { return left + width/2*(1+max(-1, min(1, v/most))) }
 	var b strings.Builder
 	height := row*len(all) + 40
-	fmt.Fprintf(&b, `<svg viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="effects with their 95 %% intervals" font-family="system-ui, sans-serif" font-size="13" fill="currentColor">`, left+width+90, height, left+width+90, height)
-	fmt.Fprintf(&b, `<line x1="%g" x2="%g" y1="4" y2="%d" stroke="currentColor" stroke-opacity=".5"/>`, x(0), x(0), height-24)
+	fmt.Fprintf(&b,
+		`<svg viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="effects with their 95 %% intervals" font-family="system-ui, sans-serif" font-size="13" fill="currentColor">`, left+width+90, height, left+width+90, height)
+	fmt.Fprintf(&b, `<line x1="%g" x2="%g" y1="4" y2="%d" stroke="currentColor" stroke-opacity=".5"/>`, x(0), x(0),
+		height-24)
 	for i, e := range all {
 		y := float64(row*i + 18)
 		colour := map[trial.Verdict]string{trial.Better: "#0072b2", trial.Worse: "#d55e00"}[e.Verdict]
 		colour = cmp.Or(colour, "#8b949e")
-		fmt.Fprintf(&b, `<text x="0" y="%g">%s</text>`, y+4, view.Markup(cut(e.Metric, 18)+", "+string(e.Arm)+" / "+string(e.Base)))
-		fmt.Fprintf(&b, `<line x1="%.1f" x2="%.1f" y1="%g" y2="%g" stroke="%s" stroke-width="3"/><circle cx="%.1f" cy="%g" r="5" fill="%s"/>`, x(e.Low), x(e.High), y, y, colour, x(e.Change), y, colour)
+		fmt.Fprintf(&b, `<text x="0" y="%g">%s</text>`, y+4,
+			view.Markup(cut(e.Metric, 18)+", "+string(e.Arm)+" / "+string(e.Base)))
+		fmt.Fprintf(&b,
+			`<line x1="%.1f" x2="%.1f" y1="%g" y2="%g" stroke="%s" stroke-width="3"/><circle cx="%.1f" cy="%g" r="5" fill="%s"/>`, x(e.Low), x(e.High), y, y, colour, x(e.Change), y, colour)
 		fmt.Fprintf(&b, `<text x="%d" y="%g">%s</text>`, left+width+8, y+4, view.Markup(Amount(e.Change, e.Scale, "")))
 	}
 	for _, t := range []float64{-1, -0.5, 0, 0.5, 1} {
 		at := t * end
-		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" fill-opacity=".7">%s</text>`, x(at), height-6, view.Markup(tick(at)))
+		fmt.Fprintf(&b, `<text x="%.1f" y="%d" text-anchor="middle" fill-opacity=".7">%s</text>`, x(at), height-6,
+			view.Markup(tick(at)))
 	}
 	b.WriteString("</svg>")
 	return template.HTML(b.String())
@@ -343,7 +360,8 @@ func cut(s string, n int) string {
 func (v trialView) Plots() (plots []template.HTML) {
 	for i := range v.Metrics {
 		m := &v.Metrics[i]
-		c := heat.Curve{Title: m.Name + ", " + Direction(m), X: "time since the start", Y: m.Name, Smooth: true, XName: func(s float64) string { return clock(s) }}
+		c := heat.Curve{Title: m.Name + ", " + Direction(m), X: "time since the start", Y: m.Name, Smooth: true,
+			XName: func(s float64) string { return clock(s) }}
 		if m.Unit != "" {
 			c.Y += ", " + m.Unit
 		}

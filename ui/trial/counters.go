@@ -71,7 +71,8 @@ func (c *Counters) workloads(ctx context.Context) ([]api.Workload, error) {
 
 // Named reports whether a name or pattern is that of a workload, as the daemon sees it.
 func Named(pattern string, w *api.Workload) bool {
-	if pattern == path.Base(string(w.ID)) || control.Matches(pattern, &workload.Observation{ID: w.ID, Name: w.Name, Kind: w.Kind, Cgroup: w.Cgroup}) {
+	if pattern == path.Base(string(w.ID)) ||
+		control.Matches(pattern, &workload.Observation{ID: w.ID, Name: w.Name, Kind: w.Kind, Cgroup: w.Cgroup}) {
 		return true
 	}
 	return slices.ContainsFunc(w.Processes, func(pid int) bool { return pattern == strconv.Itoa(pid) })
@@ -89,16 +90,23 @@ func (c *Counters) All(ctx context.Context, nodes int) (metrics []trial.Metric, 
 		of = strings.Join(c.Names, ", ")
 	}
 	if nodes > 1 {
-		add(trial.Metric{Name: "local", Points: true, Kind: trial.Counter, From: "share of local memory accesses of " + of}, &local{c})
+		add(trial.Metric{Name: "local", Points: true, Kind: trial.Counter, From: "share of local memory accesses of " +
+			of}, &local{c})
 	}
-	add(trial.Metric{Name: "wait", Unit: "CPUs", Lower: true, Kind: trial.Counter, From: "run-queue wait of " + of + ", schedstat"}, &rate{c: c, total: c.wait})
+	add(trial.Metric{Name: "wait", Unit: "CPUs", Lower: true, Kind: trial.Counter, From: "run-queue wait of " + of +
+		", schedstat"}, &rate{c: c, total: c.wait})
 	if c.Cycles != nil {
 		c.executed = &executed{c: c}
-		add(trial.Metric{Name: "ipc", Kind: trial.Counter, From: "instructions a cycle of " + of + ", hardware counters"}, &ratio{executed: c.executed})
-		add(trial.Metric{Name: "stalled", Points: true, Lower: true, Kind: trial.Counter, From: "share of cycles that waited for the CPU's back end, of " + of + ", hardware counters"}, &ratio{executed: c.executed, stalls: true})
+		add(trial.Metric{Name: "ipc", Kind: trial.Counter, From: "instructions a cycle of " + of +
+			", hardware counters"}, &ratio{executed: c.executed})
+		add(trial.Metric{Name: "stalled", Points: true, Lower: true, Kind: trial.Counter,
+			From: "share of cycles that waited for the CPU's back end, of " + of + ", hardware counters"},
+			&ratio{executed: c.executed, stalls: true})
 	}
 	for _, resource := range []string{"cpu", "memory", "io"} {
-		add(trial.Metric{Name: "psi-" + resource, Points: true, Lower: true, Kind: trial.Counter, From: "PSI of " + of + ", some"}, &rate{c: c, total: func(ctx context.Context) (float64, error) { return c.stalled(ctx, resource) }})
+		add(trial.Metric{Name: "psi-" + resource, Points: true, Lower: true, Kind: trial.Counter,
+			From: "PSI of " + of + ", some"},
+			&rate{c: c, total: func(ctx context.Context) (float64, error) { return c.stalled(ctx, resource) }})
 	}
 	return metrics, sources
 }

@@ -87,7 +87,8 @@ func Read(path string) (*trial.Document, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.OpenFile(DocumentFile, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0) // a fifo does not wait for its writer
+	// a fifo does not wait for its writer
+	f, err := root.OpenFile(DocumentFile, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

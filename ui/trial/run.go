@@ -281,7 +281,9 @@ func (r *Runner) guarded() error {
 		i := slices.IndexFunc(r.Doc.Metrics, func(m trial.Metric) bool { return m.Name == g.Metric })
 		base, ok := r.base[g.Metric]
 		if newest := r.newest[g.Metric]; ok && g.Broken(&r.Doc.Metrics[i], base, newest) {
-			return fmt.Errorf("%w: %s was %.4g before and %.4g with the arm %s, more than %.4g %% worse, in %d readings in a row", ErrGuard, g.Metric, base, newest[len(newest)-1], r.order.Arm, 100*g.Worse, trial.GuardReadings)
+			return fmt.Errorf("%w: %s was %.4g before and %.4g with the arm %s, more than %.4g %% worse, in %d "+
+				"readings in a row", ErrGuard, g.Metric, base, newest[len(newest)-1], r.order.Arm, 100*g.Worse,
+				trial.GuardReadings)
 		}
 	}
 	return nil
@@ -298,13 +300,15 @@ func (r *Runner) tell(b int, arm trial.Arm, phase string, done float64) {
 	if b < 0 {
 		whole = 0
 	}
-	r.Progress(Progress{Block: b + 1, Blocks: plan.Blocks, Arm: arm, Phase: phase, Done: whole, Left: time.Duration((1 - whole) * float64(plan.Duration()))})
+	r.Progress(Progress{Block: b + 1, Blocks: plan.Blocks, Arm: arm, Phase: phase, Done: whole,
+		Left: time.Duration((1 - whole) * float64(plan.Duration()))})
 }
 
 // switchTo orders an arm, and forgets what broke the one before.
 func (r *Runner) switchTo(ctx context.Context, b int, arm trial.Arm) error {
 	r.mu.Lock()
-	r.order = api.TrialOrder{Name: r.Doc.Name, Arm: arm, Workloads: r.Doc.Workloads, Balancing: r.Doc.Balancing, Caches: r.Doc.Caches, LeaseS: int(r.Lease.Seconds()), Block: b + 1, Blocks: r.Doc.Plan.Blocks}
+	r.order = api.TrialOrder{Name: r.Doc.Name, Arm: arm, Workloads: r.Doc.Workloads, Balancing: r.Doc.Balancing,
+		Caches: r.Doc.Caches, LeaseS: int(r.Lease.Seconds()), Block: b + 1, Blocks: r.Doc.Plan.Blocks}
 	r.state = api.Trial{}
 	r.since = time.Time{}
 	r.broken = nil
@@ -421,7 +425,8 @@ func (r *Runner) end(user context.Context) error {
 			if err == nil {
 				err = errors.New("it has not done so yet")
 			}
-			return fmt.Errorf("%w; the daemon does so at the latest %s after it is back: %w", ErrNotRestored, words.Duration(r.Lease), err)
+			return fmt.Errorf("%w; the daemon does so at the latest %s after it is back: %w", ErrNotRestored,
+				words.Duration(r.Lease), err)
 		}
 	}
 }

@@ -123,7 +123,8 @@ func (q *Query) server() string {
 }
 
 func (q *Query) read(bounded context.Context) (float64, bool, error) {
-	req, err := http.NewRequestWithContext(bounded, "GET", strings.TrimSuffix(q.URL, "/")+"/api/v1/query?query="+url.QueryEscape(q.Text), nil)
+	req, err := http.NewRequestWithContext(bounded, "GET", strings.TrimSuffix(q.URL, "/")+"/api/v1/query?query="+
+		url.QueryEscape(q.Text), nil)
 	if err != nil {
 		return 0, false, err
 	}

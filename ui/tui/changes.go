@@ -57,7 +57,8 @@ func (m *Model) change(key string) Ask {
 	case !m.have:
 		return nil
 	case !m.allowed:
-		m.tell(errors.New("this daemon lets you look, not change: start top as root or as a member of the socket's group"))
+		m.tell(errors.New("this daemon lets you look, not change: start top as root or as a member of the " +
+			"socket's group"))
 		return nil
 	case w == nil && key != "U" && key != "R":
 		m.tell(errors.New("no workload is chosen"))
@@ -74,10 +75,11 @@ func (m *Model) change(key string) Ask {
 		to := ""
 		m.to = &to
 	case "x":
-		m.ask(fmt.Sprintf("Stop the page move of %s, and leave it as it is?", m.o.Label(w)), func(ctx context.Context, b api.Backend) any {
-			_, err := b.Move(ctx, api.MoveOrder{ID: w.ID, Cancel: true})
-			return done{fmt.Sprintf("the move of %s is cancelled; r lets it go on", w.ID), err}
-		})
+		m.ask(fmt.Sprintf("Stop the page move of %s, and leave it as it is?", m.o.Label(w)),
+			func(ctx context.Context, b api.Backend) any {
+				_, err := b.Move(ctx, api.MoveOrder{ID: w.ID, Cancel: true})
+				return done{fmt.Sprintf("the move of %s is cancelled; r lets it go on", w.ID), err}
+			})
 	case "u":
 		m.asking = "asking what would be restored"
 		return offerUndo(api.Which{ID: w.ID}, m.o.Label(w))
@@ -116,7 +118,8 @@ func offerMove(order api.MoveOrder) Ask {
 		text := []string{fmt.Sprintf("Move %s from %s to %s?", a.Workload, words.Nodes(a.From), words.Nodes(a.To))}
 		for _, s := range a.Steps {
 			if s.Kind == plan.MovePages && s.Bytes > 0 {
-				text = append(text, fmt.Sprintf("%s of its memory would move, in %.0f s or more.", words.Bytes(s.Bytes), s.Cost.Seconds))
+				text = append(text, fmt.Sprintf("%s of its memory would move, in %.0f s or more.", words.Bytes(s.Bytes),
+					s.Cost.Seconds))
 			}
 		}
 		return offered{text: text, do: func(ctx context.Context, b api.Backend) any {
@@ -135,7 +138,8 @@ func offerUndo(which api.Which, name string) Ask {
 		if err != nil {
 			return offered{err: err}
 		}
-		text := []string{fmt.Sprintf("Undo %s? %s would have their old values again.", name, words.Count(len(u.Restored), "setting")),
+		text := []string{fmt.Sprintf("Undo %s? %s would have their old values again.", name,
+			words.Count(len(u.Restored), "setting")),
 			"Homenode then leaves it alone until you resume it (r; R for all)."}
 		if which.All {
 			text[1] = "Nothing is managed then until you resume it (R)."
@@ -143,9 +147,11 @@ func offerUndo(which api.Which, name string) Ask {
 		return offered{text: text, do: func(ctx context.Context, b api.Backend) any {
 			u, err := b.Undo(ctx, which)
 			if err == nil && len(u.Failed)+len(u.Deferred) > 0 {
-				err = fmt.Errorf("%s restored, %s not; `homenode history` says why", words.Count(len(u.Restored), "setting"), words.Count(len(u.Failed)+len(u.Deferred), "other"))
+				err = fmt.Errorf("%s restored, %s not; `homenode history` says why",
+					words.Count(len(u.Restored), "setting"), words.Count(len(u.Failed)+len(u.Deferred), "other"))
 			}
-			return done{fmt.Sprintf("%s restored; %s is left alone", words.Count(len(u.Restored), "setting"), name), err}
+			return done{fmt.Sprintf("%s restored; %s is left alone", words.Count(len(u.Restored), "setting"), name),
+				err}
 		}}
 	}
 }

@@ -68,7 +68,8 @@ func (m *Model) bar(share float64, width int, sgr string) string {
 func (m *Model) gain(now, then float64, width int) string {
 	at := func(share float64) int { return int(min(1, max(0, share))*float64(width) + 0.5) }
 	a, b := at(now), at(max(now, then))
-	return m.paint(local(now), strings.Repeat("█", a)) + m.paint(green, strings.Repeat("▒", b-a)) + m.paint(dim, strings.Repeat("░", width-b))
+	return m.paint(local(now), strings.Repeat("█", a)) + m.paint(green, strings.Repeat("▒", b-a)) +
+		m.paint(dim, strings.Repeat("░", width-b))
 }
 
 // local is the colour of a locality, busy that of a load.

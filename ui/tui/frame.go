@@ -27,7 +27,8 @@ func (m *Model) Frame() string { return strings.Join(m.fit(m.lines()), "\n") }
 func (m *Model) lines() []string {
 	switch {
 	case m.height > 0 && (m.width < leastWidth || m.height < leastHeight):
-		return []string{fmt.Sprintf("%d×%d is too small;", m.width, m.height), fmt.Sprintf("top needs %d×%d.", leastWidth, leastHeight), "q ends it."}
+		return []string{fmt.Sprintf("%d×%d is too small;", m.width, m.height),
+			fmt.Sprintf("top needs %d×%d.", leastWidth, leastHeight), "q ends it."}
 	case m.height == 0:
 		head := slices.Concat([]string{m.header()}, m.since(), m.nodes(), m.pressure(), m.goals())
 		return slices.Concat(head, m.moves(0), m.table(0), m.decisions(10))
@@ -72,7 +73,8 @@ func (m *Model) scrolled(lines []string, room int) []string {
 	m.top = min(m.top, m.bottom)
 	lines = lines[m.top:]
 	if len(lines) > room {
-		lines = append(slices.Clone(lines[:room-1]), m.paint(dim, fmt.Sprintf("  %s below: ↓", words.Count(len(lines)-room+1, "line"))))
+		lines = append(slices.Clone(lines[:room-1]),
+			m.paint(dim, fmt.Sprintf("  %s below: ↓", words.Count(len(lines)-room+1, "line"))))
 	}
 	return lines
 }
@@ -104,7 +106,8 @@ func (m *Model) header() string {
 		}
 		switch {
 		case s.Trial != nil:
-			add(s.Mode + ", " + m.paint(yellow, fmt.Sprintf("trial %s: %s, block %d of %d", s.Trial.Name, s.Trial.Arm, s.Trial.Block, s.Trial.Blocks)))
+			add(s.Mode + ", " + m.paint(yellow, fmt.Sprintf("trial %s: %s, block %d of %d", s.Trial.Name, s.Trial.Arm,
+				s.Trial.Block, s.Trial.Blocks)))
 		case s.Held:
 			add(s.Mode + ", " + m.paint(yellow, "all undone"))
 		case m.o.Link == "" || m.width >= 100:
@@ -122,7 +125,8 @@ func (m *Model) header() string {
 	case m.paused:
 		live = m.paint(yellow, "‖ paused")
 	case m.lost != nil:
-		live = m.paint(red, "○") + " no answer for " + words.Count(int(m.seen.Sub(m.lostAt).Round(time.Second).Seconds())+1, "second")
+		live = m.paint(red, "○") + " no answer for " +
+			words.Count(int(m.seen.Sub(m.lostAt).Round(time.Second).Seconds())+1, "second")
 	case !m.have:
 		live = "○ asking"
 	}
@@ -178,7 +182,8 @@ func (m *Model) since() []string {
 		return nil
 	}
 	part := []string{"since start, " + words.Lasts(m.status.Time.Sub(t.Since))}
-	if now, _ := m.status.Locality(); now != nil && t.First != nil && !(m.status.OneNode() && *t.First >= 0.995) { // all is local there
+	// all is local there
+	if now, _ := m.status.Locality(); now != nil && t.First != nil && !(m.status.OneNode() && *t.First >= 0.995) {
 		part[0] += fmt.Sprintf(": %.0f → %.0f %% local", 100**t.First, 100**now)
 	}
 	switch {
@@ -253,7 +258,8 @@ func (m *Model) pressure() []string {
 	}
 	line := m.paint(dim, left("WAIT", nodeLabel))
 	for _, p := range m.status.Pressure {
-		line += left(p.Resource, 7) + m.bar(p.Some/100, 8, busy(0.7+p.Some/100)) + right(fmt.Sprintf("%.0f %%", p.Some), 6) + "   "
+		line += left(p.Resource, 7) + m.bar(p.Some/100, 8, busy(0.7+p.Some/100)) + right(fmt.Sprintf("%.0f %%", p.Some),
+			6) + "   "
 	}
 	return []string{strings.TrimRight(line, " ")}
 }
@@ -324,7 +330,8 @@ func (m *Model) move(w *api.Workload) string {
 	to := left("→ "+words.Nodes(mv.Home), 9)
 	amount := right(amounts(mv.Moved, mv.Planned), 15)
 	name := min(50, max(10, width-1-bar-6-15-9-9-4*gap))
-	return " " + columns(gap, left(m.name(w), name), m.bar(moved(w), bar, green)+right(fmt.Sprintf("%.0f %%", 100*moved(w)), 6), amount, to, how)
+	return " " + columns(gap, left(m.name(w), name),
+		m.bar(moved(w), bar, green)+right(fmt.Sprintf("%.0f %%", 100*moved(w)), 6), amount, to, how)
 }
 
 // amounts is bytes of bytes, in GiB or MiB.
@@ -389,9 +396,11 @@ func (m *Model) event(e *plan.Event, whose bool) string {
 func (m *Model) footer() []string {
 	switch {
 	case m.typing:
-		return []string{m.paint(bold, "show those with: ") + m.filter + "_" + m.paint(dim, "   enter keeps it, esc takes it away")}
+		return []string{m.paint(bold, "show those with: ") + m.filter + "_" +
+			m.paint(dim, "   enter keeps it, esc takes it away")}
 	case m.to != nil:
-		return []string{m.paint(bold, "move "+m.label()+" to nodes: ") + *m.to + "_" + m.paint(dim, "   such as 1 or 0-1; enter asks, esc ends")}
+		return []string{m.paint(bold, "move "+m.label()+" to nodes: ") + *m.to + "_" +
+			m.paint(dim, "   such as 1 or 0-1; enter asks, esc ends")}
 	case m.question != nil:
 		var lines []string
 		for i, text := range m.question {
@@ -418,7 +427,8 @@ func (m *Model) footer() []string {
 	case m.width < wantWidth || m.height < wantHeight:
 		return []string{cut(fmt.Sprintf("%d×%d and more shows all; ? help, q quit", wantWidth, wantHeight), m.width)}
 	}
-	return []string{m.keys("?", "help", "q", "quit", "enter", "detail", "e", "explain", "s", "sort", "/", "filter", "p", "pause", "m", "move", "u", "undo", "↑↓", "choose")}
+	return []string{m.keys("?", "help", "q", "quit", "enter", "detail", "e", "explain", "s", "sort", "/", "filter", "p",
+		"pause", "m", "move", "u", "undo", "↑↓", "choose")}
 }
 
 func (m *Model) label() string {

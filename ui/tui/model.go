@@ -399,7 +399,8 @@ func (m *Model) turnBack() {
 // scroll goes through the list, or through a page that is longer than the screen.
 func (m *Model) scroll(key string, shown []*api.Workload) {
 	far := max(1, m.height-16)
-	by := map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -far, "pgdown": far, "home": -1 << 20, "g": -1 << 20, "end": 1 << 20, "G": 1 << 20}[key]
+	by := map[string]int{"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -far, "pgdown": far, "home": -1 << 20,
+		"g": -1 << 20, "end": 1 << 20, "G": 1 << 20}[key]
 	if m.page != list {
 		m.top = max(0, min(m.top+by, m.bottom))
 		return

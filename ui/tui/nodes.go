@@ -187,12 +187,14 @@ func (m *Model) traffic(n *api.Node) figure {
 	}
 	long := fmt.Sprintf("%.1f GB/s", figures.GB(use))
 	if most := m.bandwidths[n.ID]; most > 0 {
-		return figure{share: use / most, short: short, long: fmt.Sprintf("%.1f/%.0f GB/s", figures.GB(use), figures.GB(most)), colour: busy(use / most)}
+		return figure{share: use / most, short: short, long: fmt.Sprintf("%.1f/%.0f GB/s", figures.GB(use),
+			figures.GB(most)), colour: busy(use / most)}
 	}
 	if len(m.status.Nodes) == 1 { // it would be full
 		return figure{share: -1, short: short, long: long, colour: cyan}
 	}
-	return figure{share: use / max(1, m.most()), short: short, long: long, colour: cyan} // the busiest is no more than that
+	// the busiest is no more than that
+	return figure{share: use / max(1, m.most()), short: short, long: long, colour: cyan}
 }
 
 // most is the traffic of the busiest node, MiB/s: what bars are drawn by where nothing was measured.

@@ -24,7 +24,8 @@ func (m *Model) detailPage() []string {
 	if w.Cgroup != "" && w.Cgroup != string(w.ID) {
 		add("cgroup", w.Cgroup)
 	}
-	add("class", fmt.Sprintf("%s, importance %d, %s, %.2f CPUs busy", w.Class, w.Importance, words.Count(w.CPUs, "vCPU"), w.CPUUse))
+	add("class", fmt.Sprintf("%s, importance %d, %s, %.2f CPUs busy", w.Class, w.Importance,
+		words.Count(w.CPUs, "vCPU"), w.CPUUse))
 	if w.Tier != "" {
 		add("tier", string(w.Tier))
 	}
@@ -49,7 +50,8 @@ func (m *Model) detailPage() []string {
 		if home, err := topology.ParseNodeSet(w.Home); err == nil && home.Has(n.Node) {
 			colour = cyan
 		}
-		lines = append(lines, afterNames+columns(1, left(fmt.Sprint("node ", n.Node), 8), m.bar(share, 24, colour), right(fmt.Sprintf("%.0f %%", 100*share), 5), right(memory(n.KiB), 10)))
+		lines = append(lines, afterNames+columns(1, left(fmt.Sprint("node ", n.Node), 8), m.bar(share, 24, colour),
+			right(fmt.Sprintf("%.0f %%", 100*share), 5), right(memory(n.KiB), 10)))
 	}
 	if w.Moving() {
 		lines = append(lines, "", "  "+m.paint(dim, "moving"), m.move(w))
@@ -131,14 +133,19 @@ func (m *Model) helpPage() []string {
 	lines = append(lines, "", "  Whatever changes something asks first.", "", m.rule("What is shown", ""), "")
 	for _, k := range [][2]string{
 		{"▁▃▅█", "local share of online work, 15 minutes at most; the bottom is 0 %, the top 100 %"},
-		{"since start", "that share when the daemon started and now, page moves that ended; batch work does not count in it"},
+		{"since start",
+			"that share when the daemon started and now, page moves that ended; batch work does not count in it"},
 		{"CPU", "CPUs of a node that are busy, of all; CPU % where columns are narrow"},
 		{"MEM", "memory of it in use, without what the kernel can reclaim, of all; or MEM %"},
-		{"GB/s", "traffic of its memory; the bar is the share of what was measured (`homenode probe`), else of the busiest node"},
+		{"GB/s",
+			"traffic of its memory; the bar is the share of what was measured (`homenode probe`), else of the " +
+				"busiest node"},
 		{"vCPUs", "what is booked on its CPUs; above 100 % they are shared"},
 		{"ONLINE", "CPUs that online work keeps busy, of those that no dedicated work holds; while sharing is on"},
 		{"BATCH", "CPUs that batch work keeps busy, of those that it has now; while sharing is on"},
-		{"GOALS", "tightest latency goal, the use of the CPUs that it allows, and its slack in the last minutes; 0 % is its limit"},
+		{"GOALS",
+			"tightest latency goal, the use of the CPUs that it allows, and its slack in the last minutes; 0 % is " +
+				"its limit"},
 		{"WAIT", "share of the time in which some task of the host waited for it (PSI)"},
 		{"LOCAL %", "memory accesses that stay on the node, now → after what is planned"},
 	} {

@@ -22,13 +22,16 @@ type Following interface {
 
 // Run shows what b tells on a terminal until the user or ctx ends it. first is what b said when
 // it was asked first.
-func Run(ctx context.Context, b Following, o Options, first api.Status, in io.Reader, out io.Writer, environ []string) error {
+func Run(ctx context.Context, b Following, o Options, first api.Status, in io.Reader, out io.Writer,
+	environ []string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	m := New(o, wantWidth, wantHeight)
 	m.Take(Seen{Status: first, At: time.Now()})
-	p := tea.NewProgram(&program{Model: m, ctx: ctx, b: b}, tea.WithContext(ctx), tea.WithInput(in), tea.WithOutput(out),
-		tea.WithEnvironment(environ), tea.WithoutSignalHandler(), tea.WithFPS(10), tea.WithWindowSize(wantWidth, wantHeight))
+	p := tea.NewProgram(&program{Model: m, ctx: ctx, b: b}, tea.WithContext(ctx), tea.WithInput(in),
+		tea.WithOutput(out),
+		tea.WithEnvironment(environ), tea.WithoutSignalHandler(), tea.WithFPS(10),
+		tea.WithWindowSize(wantWidth, wantHeight))
 	go follow(ctx, b, func(events []plan.Event) { p.Send(Happened(events)) })
 	_, err := p.Run()
 	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, tea.ErrInterrupted) {

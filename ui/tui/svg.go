@@ -29,8 +29,10 @@ type Shades struct {
 
 // Dark and Light are the shades for pages of either kind.
 var (
-	Dark  = Shades{"#161a22", map[int]string{0: "#d5dae3", 31: "#f7768e", 32: "#8fce7e", 33: "#e6b65c", 34: "#7aa2f7", 36: "#56c8d8"}}
-	Light = Shades{"#f7f7f5", map[int]string{0: "#1c2127", 31: "#b3261e", 32: "#1f7a4d", 33: "#9a5200", 34: "#0b62c4", 36: "#0a6c7c"}}
+	Dark = Shades{"#161a22", map[int]string{0: "#d5dae3", 31: "#f7768e", 32: "#8fce7e", 33: "#e6b65c", 34: "#7aa2f7",
+		36: "#56c8d8"}}
+	Light = Shades{"#f7f7f5", map[int]string{0: "#1c2127", 31: "#b3261e", 32: "#1f7a4d", 33: "#9a5200", 34: "#0b62c4",
+		36: "#0a6c7c"}}
 )
 
 // piece is text of one look, in a line.
@@ -101,7 +103,8 @@ func line(b *strings.Builder, text string, row int) {
 		if p.dim {
 			look += ` opacity=".55"`
 		}
-		fmt.Fprintf(b, `<text x="%d" y="%d" textLength="%d"%s>%s</text>`, margin+p.column*cellWidth, margin+row*cellHeight+baseline, p.width*cellWidth, look, view.Markup(p.text))
+		fmt.Fprintf(b, `<text x="%d" y="%d" textLength="%d"%s>%s</text>`, margin+p.column*cellWidth,
+			margin+row*cellHeight+baseline, p.width*cellWidth, look, view.Markup(p.text))
 	}
 }
 
@@ -110,7 +113,8 @@ func line(b *strings.Builder, text string, row int) {
 func SVG(frames []string, each time.Duration, width, height int, shades Shades) string {
 	var b strings.Builder
 	w, h := width*cellWidth+2*margin, height*cellHeight+2*margin
-	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="ui-monospace,'DejaVu Sans Mono','Cascadia Mono',Menlo,Consolas,monospace" font-size="13" fill="%s">`+"\n", w, h, w, h, shades.by[0])
+	fmt.Fprintf(&b,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" font-family="ui-monospace,'DejaVu Sans Mono','Cascadia Mono',Menlo,Consolas,monospace" font-size="13" fill="%s">`+"\n", w, h, w, h, shades.by[0])
 	b.WriteString("<title>homenode top</title><style>text{white-space:pre}")
 	for _, code := range []int{31, 32, 33, 34, 36} {
 		fmt.Fprintf(&b, ".c%d{fill:%s}", code, shades.by[code])

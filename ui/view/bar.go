@@ -39,7 +39,8 @@ func (b *Bar) Set(before string, done float64, after func() string) {
 	const width = 30
 	done = min(1, max(0, done))
 	n := int(done * width)
-	fmt.Fprintf(b.w, "\r\x1b[K%s%s%s %3.0f %%%s", before, strings.Repeat(b.full, n), strings.Repeat(b.empty, width-n), 100*done, after())
+	fmt.Fprintf(b.w, "\r\x1b[K%s%s%s %3.0f %%%s", before, strings.Repeat(b.full, n), strings.Repeat(b.empty, width-n),
+		100*done, after())
 }
 
 // Clear takes the bar away.

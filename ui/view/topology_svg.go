@@ -58,7 +58,8 @@ func TopologySVG(w io.Writer, h *topology.Host) error {
 	room := svgWidth - 2*margin
 	root := d.flow(d.children(partsOf(h), room), room)
 	matrices := d.matrices(room)
-	width := min(room, max(root.width, matrices.width, leastWidth, svgTextWidth(summaryText(h), 16), svgTextWidth(h.CPU, textSize)))
+	width := min(room, max(root.width, matrices.width, leastWidth, svgTextWidth(summaryText(h), 16),
+		svgTextWidth(h.CPU, textSize)))
 	y := margin + 24
 	d.text(margin, y-8, "h", summaryText(h))
 	if h.CPU != "" {
@@ -89,7 +90,9 @@ func TopologySVG(w io.Writer, h *topology.Host) error {
 		}
 	}
 	width, height := width+2*margin, y+margin-gap
-	_, err := fmt.Fprintf(w, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s">
+	_,
+		err := fmt.Fprintf(w,
+		`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" width="%d" height="%d" role="img" aria-label="%s">
 <style>
 %s</style>
 <rect class="page" x="0.5" y="0.5" width="%d" height="%d" rx="8"/>
@@ -99,7 +102,8 @@ func TopologySVG(w io.Writer, h *topology.Host) error {
 }
 
 func summaryText(h *topology.Host) string {
-	text := fmt.Sprintf("%s · %s · %s · %s", words.Count(len(h.Nodes), "NUMA node"), words.Count(len(h.Cores), "core"), words.Count(h.Online.Len(), "CPU"), words.Size(h.Memory()))
+	text := fmt.Sprintf("%s · %s · %s · %s", words.Count(len(h.Nodes), "NUMA node"), words.Count(len(h.Cores), "core"),
+		words.Count(h.Online.Len(), "CPU"), words.Size(h.Memory()))
 	if len(h.Packages) > 0 {
 		text = words.Count(len(h.Packages), "package") + " · " + text
 	}
@@ -114,7 +118,8 @@ func (d *svgDrawing) text(x, y int, class, text string) {
 }
 
 func (d *svgDrawing) box(class string, x, y, w, h, radius int) {
-	fmt.Fprintf(d, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\"/>\n", class, x, y, w, h, radius)
+	fmt.Fprintf(d, "<rect class=\"%s\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"%d\"/>\n", class, x, y, w, h,
+		radius)
 }
 
 // textWidth guesses wide, so that text stays in its box whatever the font is.
@@ -371,12 +376,14 @@ func (d *svgDrawing) devicesOf(id topology.NodeID) []topology.Device {
 			out = append(out, dev)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b topology.Device) int { return cmp.Compare(kindOrder(a.Kind), kindOrder(b.Kind)) })
+	slices.SortStableFunc(out,
+		func(a, b topology.Device) int { return cmp.Compare(kindOrder(a.Kind), kindOrder(b.Kind)) })
 	return out
 }
 
 func kindOrder(k topology.DeviceKind) int {
-	return slices.Index([]topology.DeviceKind{topology.NIC, topology.NVMe, topology.Storage, topology.GPU, topology.Accel}, k)
+	return slices.Index([]topology.DeviceKind{topology.NIC, topology.NVMe, topology.Storage, topology.GPU,
+		topology.Accel}, k)
 }
 
 // maxChips devices are named; the rest are counted. Hosts with SR-IOV have hundreds.
@@ -444,7 +451,10 @@ func (d *svgDrawing) legend(y, width int) int {
 	if slices.ContainsFunc(h.Cores, func(c topology.Core) bool { return c.CPUs.Len() > 1 }) {
 		core = "one CPU; those stacked share a core"
 	}
-	if slices.ContainsFunc(h.Cores, func(c topology.Core) bool { return c.Capacity != topology.None && c.Capacity < 1024 }) {
+	if slices.ContainsFunc(h.Cores, func(c topology.Core) bool {
+		return c.Capacity != topology.None &&
+			c.Capacity < 1024
+	}) {
 		core += "; slower cores are narrower"
 	}
 	item("core", core)
@@ -484,7 +494,8 @@ func (d *svgDrawing) matrices(room int) svgPart {
 		parts = append(parts, d.matrix(each, "SLIT distances", "relative, 10 is local; not a latency", slit))
 	}
 	if measured {
-		parts = append(parts, d.matrix(each, "Measured latency", "ns, idle; from the CPUs of the row to the memory of the column", h.Measured.LatencyNs))
+		parts = append(parts, d.matrix(each, "Measured latency",
+			"ns, idle; from the CPUs of the row to the memory of the column", h.Measured.LatencyNs))
 	}
 	return d.flow(parts, room)
 }
@@ -542,7 +553,8 @@ func (d *svgDrawing) cell(x, y, w, h int, v float64, local bool, low, high float
 	if len(text) > 2 {
 		size = min(size, max(5, w*10/6/len(text)))
 	}
-	fmt.Fprintf(d, "<text class=\"%s\" x=\"%d\" y=\"%d\" style=\"font-size:%dpx\">%s</text>\n", class, x+w/2, y+h/2+4, size, text)
+	fmt.Fprintf(d, "<text class=\"%s\" x=\"%d\" y=\"%d\" style=\"font-size:%dpx\">%s</text>\n", class, x+w/2, y+h/2+4,
+		size, text)
 }
 
 // wrapText breaks text into lines of at most width characters.

@@ -83,7 +83,8 @@ func (d *drawing) wrapped(first string, words []string, gap string) {
 func (d *drawing) summary() {
 	h := d.host
 	memory, free, ofGPUs := totals(h)
-	text := fmt.Sprintf("%s, %s, %s", words.Count(len(h.Nodes), "node"), words.Count(len(h.Cores), "core"), words.Count(h.Online.Len(), "CPU"))
+	text := fmt.Sprintf("%s, %s, %s", words.Count(len(h.Nodes), "node"), words.Count(len(h.Cores), "core"),
+		words.Count(h.Online.Len(), "CPU"))
 	if len(h.Packages) > 0 {
 		text = words.Count(len(h.Packages), "package") + ", " + text
 	}
@@ -100,10 +101,12 @@ func (d *drawing) summary() {
 		d.wrapped("", strings.Fields(h.CPU), " ")
 	}
 	if !h.Offline.Empty() {
-		d.wrapped("", strings.Fields(fmt.Sprintf("%s offline: %s", words.Count(h.Offline.Len(), "CPU"), cpuList(h.Offline))), " ")
+		d.wrapped("", strings.Fields(fmt.Sprintf("%s offline: %s", words.Count(h.Offline.Len(), "CPU"),
+			cpuList(h.Offline))), " ")
 	}
 	if !h.Allowed.Equal(h.Online) || !h.AllowedMems.Equal(h.WithMemory()) {
-		d.wrapped("", strings.Fields(fmt.Sprintf("this process is confined to CPUs %s and to memory of %s", cpuList(h.Allowed),
+		d.wrapped("", strings.Fields(fmt.Sprintf("this process is confined to CPUs %s and to memory of %s",
+			cpuList(h.Allowed),
 			nodeList(h.AllowedMems))), " ")
 	}
 }
@@ -487,7 +490,8 @@ func (d *drawing) measured() {
 		return
 	}
 	d.floats("Measured latency", "  ns, idle, from row's CPUs to column's memory", m.LatencyNs)
-	d.floats("Measured bandwidth", "  GB/s, reading", scaled(m.BandwidthMiBs, (1<<20)/1e9)) // as probe and vendors have it
+	// as probe and vendors have it
+	d.floats("Measured bandwidth", "  GB/s, reading", scaled(m.BandwidthMiBs, (1<<20)/1e9))
 }
 
 func scaled(m [][]float64, by float64) [][]float64 {
@@ -554,7 +558,8 @@ func (d *drawing) devices() {
 		byNode[dev.Node][dev.Kind] = append(byNode[dev.Node][dev.Kind], cmp.Or(dev.GPU, dev.Name))
 	}
 	print := func(id topology.NodeID, label string) {
-		for _, kind := range []topology.DeviceKind{topology.NIC, topology.NVMe, topology.Storage, topology.GPU, topology.Accel} {
+		for _, kind := range []topology.DeviceKind{topology.NIC, topology.NVMe, topology.Storage, topology.GPU,
+			topology.Accel} {
 			if names := byNode[id][kind]; len(names) > 0 {
 				d.wrapped(fmt.Sprintf("%-8s%-8s ", label, kind), names, " ")
 				label = ""

@@ -79,7 +79,8 @@ func (d *drawing) tiers() {
 		text = "the kernel moves cold pages to slower tiers and hot ones back"
 	}
 	d.line("")
-	d.wrapped(d.Bold("tiers")+"  ", strings.Fields(strings.Join(parts, "; ")+". "+strings.ToUpper(text[:1])+text[1:]+"."), " ")
+	d.wrapped(d.Bold("tiers")+"  ", strings.Fields(strings.Join(parts, "; ")+". "+strings.ToUpper(text[:1])+text[1:]+
+		"."), " ")
 }
 
 // interleave prints weights for bandwidth-bound work, where there is memory without CPUs.

@@ -104,7 +104,8 @@ func together(a, b string) bool {
 func isUnit(word string) bool {
 	word = strings.TrimRight(ansi.Strip(word), ".,;:)")
 	switch word, _, _ = strings.Cut(word, "/"); word {
-	case "%", "ns", "us", "µs", "ms", "s", "min", "h", "byte", "bytes", "B", "KiB", "MiB", "GiB", "TiB", "kB", "MB", "GB", "MHz", "GHz", "CPU", "CPUs":
+	case "%", "ns", "us", "µs", "ms", "s", "min", "h", "byte", "bytes", "B", "KiB", "MiB", "GiB", "TiB", "kB", "MB",
+		"GB", "MHz", "GHz", "CPU", "CPUs":
 		return true
 	}
 	return false

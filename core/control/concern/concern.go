@@ -231,7 +231,8 @@ func (sc *Scene) Placed() iter.Seq2[*place.Subject, *workload.Placement] {
 // Decision returns what the plan decided about a workload, or nil.
 func (sc *Scene) Decision(id workload.ID) *plan.Decision {
 	all := sc.Plan.Report.Decisions
-	i, ok := slices.BinarySearchFunc(all, id, func(d plan.Decision, id workload.ID) int { return cmp.Compare(d.Workload, id) })
+	i, ok := slices.BinarySearchFunc(all, id,
+		func(d plan.Decision, id workload.ID) int { return cmp.Compare(d.Workload, id) })
 	if !ok {
 		return nil
 	}
@@ -288,8 +289,10 @@ func Same(e *plan.Entry, object string) bool {
 }
 
 // File returns the desire that a file of the cgroup of a workload has a value.
-func (sc *Scene) File(o *workload.Observation, cgroup string, kind plan.SettingKind, to string, why words.Reason) Desire {
-	step := plan.Step{Kind: plan.SetCgroup, Workload: o.ID, Target: plan.Target{Kind: workload.InCgroup, Cgroup: cgroup, File: string(kind)},
+func (sc *Scene) File(o *workload.Observation, cgroup string, kind plan.SettingKind, to string,
+	why words.Reason) Desire {
+	step := plan.Step{Kind: plan.SetCgroup, Workload: o.ID, Target: plan.Target{Kind: workload.InCgroup, Cgroup: cgroup,
+		File: string(kind)},
 		From: plan.CgroupFiles[kind], To: to, Optional: true, Reason: why}
 	inode := Inode(o.CgroupID)
 	if e := sc.Journal.Of(kind, cgroup); e != nil && Same(e, inode) {

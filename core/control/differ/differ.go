@@ -135,7 +135,8 @@ func (df *Differ) Again(c concern.Concern) {
 
 // RestoreAtOnce restores what a concern no longer desires, whatever was tried lately: the user asked for it.
 func (df *Differ) RestoreAtOnce(c concern.Concern) {
-	maps.DeleteFunc(df.Work.Retries, func(key work.Key, _ work.Retry) bool { return key == putBackKey(key.Workload, c) })
+	maps.DeleteFunc(df.Work.Retries,
+		func(key work.Key, _ work.Retry) bool { return key == putBackKey(key.Workload, c) })
 	df.Again(c)
 }
 
@@ -158,7 +159,8 @@ func (df *Differ) plan(sc *concern.Scene, desires []concern.Desire) {
 		steps = append(steps, d.Step)
 	}
 	if len(givesCPUs) > 0 {
-		sc.Plan.Steps = slices.DeleteFunc(df.Work.OwnSteps(), func(x plan.Step) bool { return x.Kind == plan.SetCPUs && givesCPUs[x.Workload] })
+		sc.Plan.Steps = slices.DeleteFunc(df.Work.OwnSteps(),
+			func(x plan.Step) bool { return x.Kind == plan.SetCPUs && givesCPUs[x.Workload] })
 	}
 	if len(steps) > 0 {
 		sc.Plan.Steps = withSteps(df.Work.OwnSteps(), steps)

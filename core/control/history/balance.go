@@ -27,7 +27,8 @@ func (l *Lines) Balance(h *Host, r *balance.Report) {
 		}
 	}
 	calm := r.State == balance.NoChoice || r.State == balance.InOrder
-	news := l.Balanced != key && (r.State != balance.NoChoice || l.Balanced == "" || l.Balanced == string(balance.InOrder))
+	news := l.Balanced != key && (r.State != balance.NoChoice || l.Balanced == "" ||
+		l.Balanced == string(balance.InOrder))
 	if news && calm && (l.Balanced == string(balance.NoChoice) || l.Balanced == string(balance.InOrder)) {
 		if h.At.Sub(l.Swung) < Swing {
 			return

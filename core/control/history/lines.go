@@ -51,7 +51,8 @@ func (l *Lines) Event(h *Host, e plan.Event, code words.Code, args ...any) {
 	e.Code = code
 	e.By = h.By
 	e.Owner = l.ownerOf(h, &e)
-	e.Text = strings.Join(strings.Fields(words.Because(code, args...).String()), " ") // joined errors have several lines
+	// joined errors have several lines
+	e.Text = strings.Join(strings.Fields(words.Because(code, args...).String()), " ")
 	h.Save.Events = append(h.Save.Events, e)
 }
 

@@ -54,7 +54,8 @@ func (l *Lines) decisions(h *Host, before, now *Seen, admitted map[workload.ID]s
 			was = &old[k]
 		}
 		_, admitted := admitted[d.Workload] // reported when it was placed
-		if (was != nil && sameOutcome(was, d)) || (was == nil && d.Outcome == plan.Kept && (admitted || before.concerned(d.Workload))) {
+		if (was != nil && sameOutcome(was, d)) ||
+			(was == nil && d.Outcome == plan.Kept && (admitted || before.concerned(d.Workload))) {
 			continue
 		}
 		if now.passes(d) && !before.concerned(d.Workload) { // the flight recorder has it
@@ -66,7 +67,8 @@ func (l *Lines) decisions(h *Host, before, now *Seen, admitted map[workload.ID]s
 
 func (l *Lines) decision(h *Host, d *plan.Decision) {
 	why := homes.Decided(d)
-	l.Event(h, plan.Event{Kind: plan.EventPlan, Workload: d.Workload, Error: d.Outcome == plan.Refused}, why.Code, why.Args...)
+	l.Event(h, plan.Event{Kind: plan.EventPlan, Workload: d.Workload, Error: d.Outcome == plan.Refused}, why.Code,
+		why.Args...)
 }
 
 // sameOutcome: placed once and kept ever after is one decision, not two.
@@ -97,7 +99,8 @@ func (l *Lines) hostChanged(h *Host, before, now *topology.Host) {
 		was := before.Node(n.ID)
 		// The amount changes at every scan; only crossing the line is news.
 		if nearlyFull(n) && (was == nil || !nearlyFull(*was)) {
-			l.Event(h, plan.Event{Kind: plan.EventHost, Error: true}, words.NodeNearlyFull, n.ID, int64(n.Free), int64(n.Memory))
+			l.Event(h, plan.Event{Kind: plan.EventHost, Error: true}, words.NodeNearlyFull, n.ID, int64(n.Free),
+				int64(n.Memory))
 		}
 	}
 }
@@ -134,7 +137,8 @@ func (s *Seen) concerned(id workload.ID) bool {
 
 // decisionOf is where the decision on a workload is, or would be.
 func decisionOf(all []plan.Decision, id workload.ID) (int, bool) {
-	return slices.BinarySearchFunc(all, id, func(d plan.Decision, id workload.ID) int { return cmp.Compare(d.Workload, id) })
+	return slices.BinarySearchFunc(all, id,
+		func(d plan.Decision, id workload.ID) int { return cmp.Compare(d.Workload, id) })
 }
 
 // passes reports whether a decision gives no home to what nobody has asked one for: on a

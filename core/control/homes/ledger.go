@@ -113,7 +113,8 @@ func (h *Homes) countExact(seen uint64) {
 		for i := range h.Facts.Host.Nodes {
 			n := &h.Facts.Host.Nodes[i]
 			if on := n.CPUs.Overlap(a.Placement.CPUs); on > 0 {
-				o.RanOn = append(o.RanOn, workload.NodeShare{Node: n.ID, Share: float64(on) / float64(a.Placement.CPUs.Len())})
+				o.RanOn = append(o.RanOn,
+					workload.NodeShare{Node: n.ID, Share: float64(on) / float64(a.Placement.CPUs.Len())})
 			}
 		}
 		h.ledger.AddForeign(&o)

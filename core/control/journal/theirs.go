@@ -77,7 +77,8 @@ func (f Foreign) Among(changes []plan.Change) (first *plan.Change, changed bool)
 func (f Foreign) Entries() []plan.Entry {
 	var out []plan.Entry
 	for _, t := range f.Sorted() {
-		out = append(out, plan.Entry{Workload: t.Workload, Kind: t.Kind, Path: t.Path, Object: t.Object, State: plan.Gone})
+		out = append(out, plan.Entry{Workload: t.Workload, Kind: t.Kind, Path: t.Path, Object: t.Object,
+			State: plan.Gone})
 	}
 	return out
 }

@@ -21,7 +21,8 @@ func (s *Scene) Merge(snap workload.Snapshot, sources []Claimed) (_ workload.Sna
 		return snap, nil
 	}
 	snap.Problems = slices.Clone(snap.Problems)
-	m := merger{scene: s, snap: &snap, at: positionsOf(snap.Observations), taken: map[int]int{}, first: firstOf(sources)}
+	m := merger{scene: s, snap: &snap, at: positionsOf(snap.Observations), taken: map[int]int{},
+		first: firstOf(sources)}
 	for i := range sources {
 		m.source(i, &sources[i])
 	}

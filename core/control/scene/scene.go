@@ -137,14 +137,16 @@ type Trouble struct {
 
 // Admission is a home that was given to a workload before its start.
 type Admission struct {
-	Spec      workload.Spec      `json:"spec"`
-	Process   workload.Process   `json:"process,omitzero"` // its root; without one it holds until Until
-	From      workload.Origin    `json:"from,omitzero"`    // the party that asked
-	Had       topology.CPUSet    `json:"had,omitzero"`     // the CPUs of Process before; empty when not known, or restored
+	Spec    workload.Spec    `json:"spec"`
+	Process workload.Process `json:"process,omitzero"` // its root; without one it holds until Until
+	From    workload.Origin  `json:"from,omitzero"`    // the party that asked
+	// the CPUs of Process before; empty when not known, or restored
+	Had       topology.CPUSet    `json:"had,omitzero"`
 	Placement workload.Placement `json:"placement"`
 	Until     time.Time          `json:"until,omitzero"`
-	Scan      uint64             `json:"scan,omitempty"`  // the newest that had begun: later ones must see it
-	Exact     bool               `json:"exact,omitempty"` // a person named the CPUs: no plan has it, and it is left there
+	Scan      uint64             `json:"scan,omitempty"` // the newest that had begun: later ones must see it
+	// a person named the CPUs: no plan has it, and it is left there
+	Exact bool `json:"exact,omitempty"`
 }
 
 // Claimed is what one source says.

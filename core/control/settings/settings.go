@@ -28,15 +28,17 @@ const (
 
 // Settings is the configuration as far as decisions go by it.
 type Settings struct {
-	Enforce       bool              `json:"enforce"` // carry plans out
-	Policy        plan.Policy       `json:"policy"`
-	Partition     plan.Partition    `json:"partition,omitempty"`
-	Arrange       arrange.Options   `json:"arrange"`
-	NeverSwap     bool              `json:"never_swap,omitempty"` // dedicated work does not swap
-	Tiers         fasttier.Settings `json:"tiers,omitzero"`       // shares of fast memory
-	Weights       bool              `json:"weights,omitempty"`    // the kernel's weights of weighted interleave are set
-	Divide        bool              `json:"divide,omitempty"`     // threads of work that is wider than a node each get one of its nodes
-	Sample        bool              `json:"sample,omitempty"`     // kernel.numa_balancing may be switched on for that for a while
+	Enforce   bool              `json:"enforce"` // carry plans out
+	Policy    plan.Policy       `json:"policy"`
+	Partition plan.Partition    `json:"partition,omitempty"`
+	Arrange   arrange.Options   `json:"arrange"`
+	NeverSwap bool              `json:"never_swap,omitempty"` // dedicated work does not swap
+	Tiers     fasttier.Settings `json:"tiers,omitzero"`       // shares of fast memory
+	Weights   bool              `json:"weights,omitempty"`    // the kernel's weights of weighted interleave are set
+	// threads of work that is wider than a node each get one of its nodes
+	Divide bool `json:"divide,omitempty"`
+	// kernel.numa_balancing may be switched on for that for a while
+	Sample        bool              `json:"sample,omitempty"`
 	Balance       balance.Settings  `json:"balance"`
 	Rules         []workload.Rule   `json:"rules,omitempty"`
 	MinAge        time.Duration     `json:"min_age,omitempty"` // a process that is younger gets no home; 0 is any age

@@ -53,8 +53,10 @@ func (s *Trials) setKernel(h *Host) {
 			continue
 		}
 		t.Written[k.id] = want
-		h.Work.Begin(k.id, &work.Task{Steps: []plan.Step{{Kind: plan.SetFile, Workload: k.id, Target: plan.Target{Kind: workload.InHost, Host: k.file}, To: want, Optional: true,
-			Reason: words.Because(words.TrialArm, t.Name, string(t.Arm))}}, Scan: h.Scan})
+		h.Work.Begin(k.id,
+			&work.Task{Steps: []plan.Step{{Kind: plan.SetFile, Workload: k.id,
+				Target: plan.Target{Kind: workload.InHost, Host: k.file}, To: want, Optional: true,
+				Reason: words.Because(words.TrialArm, t.Name, string(t.Arm))}}, Scan: h.Scan})
 	}
 }
 
@@ -93,5 +95,8 @@ func (s *Trials) StepEnded(h *Host, id workload.ID, to string, f *work.Failure) 
 
 // setsKernel reports whether a setting of the kernel that trials switch is being written or restored.
 func (s *Trials) setsKernel(h *Host) bool {
-	return slices.ContainsFunc(kernelArms, func(k kernelArm) bool { return h.Work.Tasks[k.id] != nil || h.Work.Undoes(k.id) })
+	return slices.ContainsFunc(kernelArms, func(k kernelArm) bool {
+		return h.Work.Tasks[k.id] != nil ||
+			h.Work.Undoes(k.id)
+	})
 }

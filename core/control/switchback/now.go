@@ -48,7 +48,8 @@ func (s *Trials) has(h *Host, id workload.ID) bool {
 // Balances reports whether a trial decides on kernel.numa_balancing now.
 func (s *Trials) Balances() bool {
 	t := s.Trial
-	return t != nil && slices.Contains(t.Kernel, trial.Balancing) && (t.Arm != trial.On || t.Written[threads.BalancingID] != "")
+	return t != nil && slices.Contains(t.Kernel, trial.Balancing) &&
+		(t.Arm != trial.On || t.Written[threads.BalancingID] != "")
 }
 
 func (s *Trials) save(h *Host) {

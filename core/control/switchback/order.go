@@ -83,11 +83,14 @@ func (s *Trials) begin(h *Host, in *Order) *work.Failure {
 		names[i] = string(id)
 	}
 	for _, k := range kernelArms {
-		if e := h.Work.Journal.Of(plan.HostFile, k.file); slices.Contains(in.Kernel, k.arm) && e != nil && e.Workload != k.id {
-			return work.Refuse(work.Forbidden, words.TrialKernelTaken, k.name, string(e.Workload), string(e.Workload), string(k.arm))
+		if e := h.Work.Journal.Of(plan.HostFile, k.file); slices.Contains(in.Kernel, k.arm) && e != nil &&
+			e.Workload != k.id {
+			return work.Refuse(work.Forbidden, words.TrialKernelTaken, k.name, string(e.Workload), string(e.Workload),
+				string(k.arm))
 		}
 	}
-	s.Trial = &Trial{Name: in.Name, Arm: trial.On, Names: names, Kernel: slices.Clone(in.Kernel), Began: h.Work.At.Round(0), Since: h.Work.At.Round(0), Scan: h.Work.Scans, By: h.By,
+	s.Trial = &Trial{Name: in.Name, Arm: trial.On, Names: names, Kernel: slices.Clone(in.Kernel),
+		Began: h.Work.At.Round(0), Since: h.Work.At.Round(0), Scan: h.Work.Scans, By: h.By,
 		Holds: work.Holds{IDs: map[workload.ID]bool{}}, Written: kernelValues{}, Stands: kernelValues{}}
 	s.TrialOver = nil
 	for _, k := range kernelArms {

@@ -14,19 +14,20 @@ import (
 // the daemon switches the arms, so that everything it changes is in the journal. The program
 // must renew the trial: when it does not, because it was killed, the daemon restores everything.
 type Trial struct {
-	Name    string        `json:"name"`
-	Arm     trial.Arm     `json:"arm"`
-	Names   []string      `json:"names,omitempty"`  // names or patterns of the workloads that it switches; empty is all
-	Kernel  []trial.Arm   `json:"kernel,omitempty"` // arms with a setting of the kernel, which it switches, too
-	Block   int           `json:"block"`            // from 1; 0 before the first
-	Blocks  int           `json:"blocks"`
-	Began   time.Time     `json:"began"`
-	Since   time.Time     `json:"since"` // of the arm
-	Until   time.Time     `json:"until"` // it ends then, unless it is renewed
-	Scan    uint64        `json:"scan"`  // the newest that had begun at the switch
-	By      *plan.Asker   `json:"by,omitempty"`
-	Holds   work.Holds    `json:"holds"`            // that the trial has added
-	Written kernelValues  `json:"written,omitzero"` // values that the trial tried to set last; none while they are as found
+	Name   string      `json:"name"`
+	Arm    trial.Arm   `json:"arm"`
+	Names  []string    `json:"names,omitempty"`  // names or patterns of the workloads that it switches; empty is all
+	Kernel []trial.Arm `json:"kernel,omitempty"` // arms with a setting of the kernel, which it switches, too
+	Block  int         `json:"block"`            // from 1; 0 before the first
+	Blocks int         `json:"blocks"`
+	Began  time.Time   `json:"began"`
+	Since  time.Time   `json:"since"` // of the arm
+	Until  time.Time   `json:"until"` // it ends then, unless it is renewed
+	Scan   uint64      `json:"scan"`  // the newest that had begun at the switch
+	By     *plan.Asker `json:"by,omitempty"`
+	Holds  work.Holds  `json:"holds"` // that the trial has added
+	// values that the trial tried to set last; none while they are as found
+	Written kernelValues  `json:"written,omitzero"`
 	Stands  kernelValues  `json:"stands,omitzero"`  // what of that the kernel took, since the daemon started
 	Ending  *words.Reason `json:"ending,omitempty"` // why it ends; its settings are being restored
 }

@@ -42,7 +42,8 @@ func (s *Searches) Prune(h *Host) {
 		o := h.Scene.Observation(e.Workload)
 		// Processes come and go while their workload stays, and what a source claims may
 		// have been started anew.
-		if o == nil || e.Kind == plan.Affinity || e.Kind == plan.TaskPolicy || h.Scene.Claims[e.Workload] != nil || !scene.SameCgroup(&e, o) {
+		if o == nil || e.Kind == plan.Affinity || e.Kind == plan.TaskPolicy || h.Scene.Claims[e.Workload] != nil ||
+			!scene.SameCgroup(&e, o) {
 			ask = append(ask, e)
 		}
 	}

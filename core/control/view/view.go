@@ -137,7 +137,8 @@ func (v *View) RetryOf(step *plan.Step) *Retry {
 // SpecOf is what was wished for a workload in the newest scan; the zero Spec when it
 // was not seen.
 func (v *View) SpecOf(id workload.ID) workload.Spec {
-	i, ok := slices.BinarySearchFunc(v.Subjects, id, func(s *place.Subject, id workload.ID) int { return cmp.Compare(s.Observation.ID, id) })
+	i, ok := slices.BinarySearchFunc(v.Subjects, id,
+		func(s *place.Subject, id workload.ID) int { return cmp.Compare(s.Observation.ID, id) })
 	if !ok {
 		return workload.Spec{}
 	}

@@ -152,7 +152,8 @@ func (w *Work) checkedValue(id workload.ID, now plan.Setting) {
 func (w *Work) setBack(id workload.ID, e *plan.Entry, now string) {
 	w.overwritten(id)
 	w.Mark(e, plan.Intended)
-	w.loop.Event(plan.Event{Kind: plan.EventStep, Workload: id, Error: true}, words.SetBack, string(e.Kind), e.Path, now)
+	w.loop.Event(plan.Event{Kind: plan.EventStep, Workload: id, Error: true}, words.SetBack, string(e.Kind), e.Path,
+		now)
 }
 
 // ToldNarrowed begins the keys of what was reported of Narrowed.

@@ -71,7 +71,8 @@ func (w *Work) Progressed(p *Progress) {
 	switch {
 	case m.State == was:
 	case m.State == MovePaused:
-		w.loop.Event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveRests, m.Home, m.Moved, m.Planned, p.Move.Why)
+		w.loop.Event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveRests, m.Home, m.Moved, m.Planned,
+			p.Move.Why)
 	default:
 		w.loop.Event(plan.Event{Kind: plan.EventMove, Workload: id}, words.MoveGoesOn, m.Home)
 	}

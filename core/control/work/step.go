@@ -202,7 +202,8 @@ func (w *Work) applied(id workload.ID, t *Task, step plan.Step) {
 		e.Kind = plan.EventHost
 	}
 	if !step.Routine() && !w.changesNothing(t, &step) {
-		w.loop.Event(e, words.StepTook, string(step.Kind), step.Target.Setting(), step.FromText(), step.To, step.Reason.String())
+		w.loop.Event(e, words.StepTook, string(step.Kind), step.Target.Setting(), step.FromText(), step.To,
+			step.Reason.String())
 	}
 	w.stepDone(t, nil)
 	defer w.loop.StepEnded(&step, nil) // once the next one is under way
@@ -308,6 +309,7 @@ func (w *Work) isFixed(id workload.ID, t *Task, step *plan.Step, r *Result) {
 			w.Mark(e, plan.Restored)
 		}
 	}
-	w.loop.Event(plan.Event{Kind: plan.EventStep, Workload: id}, words.StepFixed, string(step.Kind), step.To, r.Failed.Text)
+	w.loop.Event(plan.Event{Kind: plan.EventStep, Workload: id}, words.StepFixed, string(step.Kind), step.To,
+		r.Failed.Text)
 	w.forget(step)
 }

@@ -37,7 +37,8 @@ func (w *Work) Undo(request uint64, which Which, more []plan.Entry) {
 	if which.Only == "" {
 		w.stopWhat(which)
 	}
-	w.Undoing = slices.DeleteFunc(w.Undoing, func(u *Undoing) bool { // of a command that was interrupted: this does the rest
+	// of a command that was interrupted: this does the rest
+	w.Undoing = slices.DeleteFunc(w.Undoing, func(u *Undoing) bool {
 		includes := (which.All && !which.Own) || u.Which == which
 		over := u.Request == 0 && len(u.Running) == 0 && includes
 		if over && u.Entries == nil {

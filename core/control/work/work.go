@@ -60,8 +60,9 @@ const (
 	EffectCancel    EffectKind = "cancel"    // * stops the effect Of
 	EffectSurvey    EffectKind = "survey"    // * ends with a Survey
 	EffectChanged   EffectKind = "changed"   // * tells the observer that what Workload may use was changed
-	EffectScheduler EffectKind = "scheduler" // tells the kernel's scheduler for batch work what holds, and asks how it is
-	EffectMoved     EffectKind = "moved"     // * … that its memory was moved
+	// tells the kernel's scheduler for batch work what holds, and asks how it is
+	EffectScheduler EffectKind = "scheduler"
+	EffectMoved     EffectKind = "moved" // * … that its memory was moved
 )
 
 // Effect is one thing to be done beside the loop.

@@ -55,7 +55,8 @@ func (w *Work) mayHavePinned(id workload.ID) bool {
 // names the workload that a process belongs to; for those it does not know, the one it
 // inherits from is taken. AdoptInherited returns those that inherited from an entry that has gone since
 // they were looked for: the caller has to ask again.
-func (w *Work) AdoptInherited(found []plan.Inherited, of func(workload.Process) (workload.ID, bool)) (stale []plan.Inherited) {
+func (w *Work) AdoptInherited(found []plan.Inherited,
+	of func(workload.Process) (workload.ID, bool)) (stale []plan.Inherited) {
 	for _, h := range found {
 		if w.Journal.Of(h.Kind, h.Path) != nil {
 			continue

@@ -145,7 +145,8 @@ func (d *reader) host() {
 	}
 	h.Allowed = h.Online.Clone()
 	for _, cpus := range d.groups("host.cores", f.Cores) {
-		h.Cores = append(h.Cores, topology.Core{CPUs: cpus, Node: topology.None, Package: topology.None, Capacity: topology.None})
+		h.Cores = append(h.Cores, topology.Core{CPUs: cpus, Node: topology.None, Package: topology.None,
+			Capacity: topology.None})
 	}
 	for _, cpus := range d.groups("host.l3", f.L3) {
 		h.LLCs = append(h.LLCs, topology.LLC{CPUs: cpus, Level: 3, Size: topology.None})
@@ -160,7 +161,8 @@ func (d *reader) host() {
 		if slices.ContainsFunc(h.Devices, func(o topology.Device) bool { return o.Name == dev.ID }) {
 			d.fail(path+".id", "%q is there twice", strict.Clip(dev.ID))
 		}
-		h.Devices = append(h.Devices, topology.Device{Name: dev.ID, Kind: topology.NIC, Node: topology.NodeID(dev.Node)})
+		h.Devices = append(h.Devices,
+			topology.Device{Name: dev.ID, Kind: topology.NIC, Node: topology.NodeID(dev.Node)})
 	}
 	d.c.Policy.Reserved = d.cpus("host.reserved_cpus", f.Reserved, &h.Online)
 }
@@ -303,7 +305,8 @@ func (d *reader) preplaced(at string, e *eventFile, out *Event, held topology.CP
 	for _, key := range slices.SortedFunc(maps.Keys(e.Mem), strings.Compare) {
 		path := strict.Entry(at+".mem", key)
 		id, err := strconv.ParseUint(key, 10, 16)
-		i, on := slices.BinarySearchFunc(d.c.Host.Nodes, topology.NodeID(id), func(n topology.Node, id topology.NodeID) int { return cmp.Compare(n.ID, id) })
+		i, on := slices.BinarySearchFunc(d.c.Host.Nodes, topology.NodeID(id),
+			func(n topology.Node, id topology.NodeID) int { return cmp.Compare(n.ID, id) })
 		if err != nil || !on {
 			d.fail(path, "is for a node that is not there")
 			return

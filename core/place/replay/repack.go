@@ -72,7 +72,8 @@ func (r *repacker) left(id workload.ID) {
 }
 
 func (r *repacker) find(id workload.ID) (int, bool) {
-	return slices.BinarySearchFunc(r.running, id, func(x place.Runner, id workload.ID) int { return cmp.Compare(x.Spec.ID, id) })
+	return slices.BinarySearchFunc(r.running, id,
+		func(x place.Runner, id workload.ID) int { return cmp.Compare(x.Spec.ID, id) })
 }
 
 // allowance is how many moves may be made now.
@@ -117,7 +118,8 @@ func (r *repacker) carryOut(moves []place.Move) []Moved {
 	out := make([]Moved, len(moves))
 	for i := range moves {
 		r.l.Commit(moves[i].To)
-		out[i] = Moved{VM: moves[i].Workload, CPUs: cpuList(moves[i].To.CPUs), Mem: memMap(&moves[i].To), Move: moves[i]}
+		out[i] = Moved{VM: moves[i].Workload, CPUs: cpuList(moves[i].To.CPUs), Mem: memMap(&moves[i].To),
+			Move: moves[i]}
 	}
 	r.moves += len(moves)
 	return out

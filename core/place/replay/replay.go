@@ -97,7 +97,8 @@ func Run(c *Case, o Options) error {
 		case Preplace:
 			p := e.Placement(c.Host)
 			l.Commit(*p)
-			r.came(workload.Spec{ID: p.Workload, Class: p.Class, Importance: p.Importance, CPUs: p.VCPUs, Memory: p.Asked, Given: true})
+			r.came(workload.Spec{ID: p.Workload, Class: p.Class, Importance: p.Importance, CPUs: p.VCPUs,
+				Memory: p.Asked, Given: true})
 		case Depart:
 			l.Remove(e.VM)
 			r.left(e.VM)

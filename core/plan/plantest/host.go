@@ -136,13 +136,15 @@ func Grid(nodes, cores, smt int, mem topology.KiB, distance func(i, j int) int) 
 func Pairs(nodes, perNode int, mem topology.KiB) *topology.Host {
 	h := &topology.Host{}
 	for n := range nodes {
-		node := topology.Node{ID: topology.NodeID(n), Package: topology.PackageID(n), Memory: mem, Free: mem, Kind: topology.DRAM}
+		node := topology.Node{ID: topology.NodeID(n), Package: topology.PackageID(n), Memory: mem, Free: mem,
+			Kind: topology.DRAM}
 		for c := range perNode {
 			node.CPUs.Add(topology.CPUID(n*perNode + c))
 		}
 		for c := 0; c < perNode; c += 2 {
 			id := topology.CPUID(n*perNode + c)
-			h.Cores = append(h.Cores, topology.Core{CPUs: topology.CPUs(id, id+1), Node: node.ID, Package: node.Package, Capacity: topology.None})
+			h.Cores = append(h.Cores, topology.Core{CPUs: topology.CPUs(id, id+1), Node: node.ID, Package: node.Package,
+				Capacity: topology.None})
 		}
 		h.Packages = append(h.Packages, topology.Package{ID: node.Package, CPUs: node.CPUs})
 		h.LLCs = append(h.LLCs, topology.LLC{CPUs: node.CPUs, Level: 3, Size: topology.None})

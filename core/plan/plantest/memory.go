@@ -10,7 +10,8 @@ import (
 
 // MoveHalf is mem after half 0 or 1 of a page move to home, and what was moved. Of each
 // node pinned stays where it is.
-func MoveHalf(mem []workload.NodeMemory, home topology.NodeSet, half int, pinned topology.KiB) (after []workload.NodeMemory, moved topology.KiB) {
+func MoveHalf(mem []workload.NodeMemory, home topology.NodeSet, half int,
+	pinned topology.KiB) (after []workload.NodeMemory, moved topology.KiB) {
 	for _, x := range mem {
 		if !home.Has(x.Node) {
 			part := x.KiB

@@ -44,7 +44,8 @@ func State(maxNodes int) *rapid.Generator[plan.State] {
 		}
 		st := plan.State{Host: h, Policy: plan.DefaultPolicy()}
 		st.Policy.Overcommit = rapid.SampledFrom([]float64{0, 1, 1.5, 3}).Draw(t, "overcommit")
-		st.Policy.Packing = rapid.SampledFrom([]plan.Packing{"", plan.Adaptive, plan.Pack, plan.Spread}).Draw(t, "packing")
+		st.Policy.Packing = rapid.SampledFrom([]plan.Packing{"", plan.Adaptive, plan.Pack, plan.Spread}).Draw(t,
+			"packing")
 		if rapid.Bool().Draw(t, "reserve") {
 			for c := range h.Online.All() {
 				if rapid.IntRange(0, 7).Draw(t, "reserved") == 0 {
@@ -107,7 +108,8 @@ func drawRandomNode(t *rapid.T, h *topology.Host, id topology.NodeID, cpu topolo
 	n.Free = n.Memory
 	if n.Memory > 4*GiB && rapid.IntRange(0, 2).Draw(t, "huge pages") == 0 {
 		p := rapid.Int64Range(0, 1024).Draw(t, "pages")
-		n.HugePages = []topology.HugePool{{Size: 2 << 10, Total: p, Free: rapid.SampledFrom([]int64{topology.None, p}).Draw(t, "free pages")}}
+		n.HugePages = []topology.HugePool{{Size: 2 << 10, Total: p,
+			Free: rapid.SampledFrom([]int64{topology.None, p}).Draw(t, "free pages")}}
 	}
 	if n.Memory != 0 {
 		h.AllowedMems.Add(id)
@@ -151,17 +153,20 @@ func Spec(id workload.ID) *rapid.Generator[workload.Spec] {
 			Class:      rapid.SampledFrom(workload.Classes).Draw(t, "class"),
 			Importance: rapid.IntRange(0, 100).Draw(t, "importance"),
 			CPUs:       rapid.SampledFrom([]int{0, 1, 1, 2, 2, 3, 4, 5, 8, 12, 20, 500}).Draw(t, "CPUs"),
-			Memory:     topology.KiB(rapid.SampledFrom([]int{-5, 0, 1, 1 << 20, 3<<20 + 7, 8 << 20, 20 << 20, 50 << 20}).Draw(t, "memory")),
-			SMT:        rapid.SampledFrom([]workload.SMTPolicy{"", workload.SMTPrefer, workload.SMTIsolate, workload.SMTRequire}).Draw(t, "SMT"),
-			MaxNodes:   rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3}).Draw(t, "most nodes"),
-			Even:       rapid.IntRange(0, 5).Draw(t, "even") == 0,
-			Bandwidth:  int64(rapid.SampledFrom([]int{0, 0, 1000, 100_000}).Draw(t, "bandwidth")),
+			Memory: topology.KiB(rapid.SampledFrom([]int{-5, 0, 1, 1 << 20, 3<<20 + 7, 8 << 20, 20 << 20,
+				50 << 20}).Draw(t, "memory")),
+			SMT: rapid.SampledFrom([]workload.SMTPolicy{"", workload.SMTPrefer, workload.SMTIsolate,
+				workload.SMTRequire}).Draw(t, "SMT"),
+			MaxNodes:  rapid.SampledFrom([]int{0, 0, 0, 1, 2, 3}).Draw(t, "most nodes"),
+			Even:      rapid.IntRange(0, 5).Draw(t, "even") == 0,
+			Bandwidth: int64(rapid.SampledFrom([]int{0, 0, 1000, 100_000}).Draw(t, "bandwidth")),
 		}
 		if rapid.IntRange(0, 9).Draw(t, "huge") == 0 {
 			s.HugePage = 2 << 10
 		}
 		if rapid.IntRange(0, 4).Draw(t, "near") == 0 {
-			s.Near = []workload.Near{{Device: "eth0", Weight: rapid.SampledFrom([]float64{0, 1, 5}).Draw(t, "weight")}, {Workload: "w0"}}
+			s.Near = []workload.Near{{Device: "eth0", Weight: rapid.SampledFrom([]float64{0, 1, 5}).Draw(t, "weight")},
+				{Workload: "w0"}}
 		}
 		if rapid.IntRange(0, 4).Draw(t, "confined") == 0 {
 			for range rapid.IntRange(1, 4).Draw(t, "nodes named") {

@@ -51,7 +51,8 @@ func ParseSRAT(data []byte) (*SRAT, error) {
 		}
 		kind, e := t[at], t[at:at+int(t[at+1])]
 		if want, known := sratLengths[kind]; known && len(e) < want {
-			return nil, fmt.Errorf("read SRAT: entry of kind %d at byte %d has %d bytes, want %d: %w", kind, at, len(e), want, ErrShort)
+			return nil, fmt.Errorf("read SRAT: entry of kind %d at byte %d has %d bytes, want %d: %w", kind, at, len(e),
+				want, ErrShort)
 		}
 		s.add(kind, e, mask)
 		at += len(e)

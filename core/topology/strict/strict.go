@@ -45,7 +45,8 @@ func (d *Decoder) Decode(into any) error {
 		p := semantic.JSONPointer
 		t := semantic.GoType
 		if errors.Is(semantic, json.ErrUnknownName) {
-			return fmt.Errorf("%s: unknown key %q%s%s", at, Clip(p.LastToken()), in(p), instead(p.LastToken(), t, "json"))
+			return fmt.Errorf("%s: unknown key %q%s%s", at, Clip(p.LastToken()), in(p),
+				instead(p.LastToken(), t, "json"))
 		}
 		var tok jsontext.Token
 		if tok, err = jsontext.NewDecoder(bytes.NewReader(d.data[offset:])).ReadToken(); err == nil {
@@ -57,7 +58,8 @@ func (d *Decoder) Decode(into any) error {
 		at := d.position(offset + syntax.ByteOffset)
 		switch {
 		case errors.Is(syntax, jsontext.ErrDuplicateName):
-			return fmt.Errorf("%s: key %q is there twice%s; keep one", at, Clip(syntax.JSONPointer.LastToken()), in(syntax.JSONPointer))
+			return fmt.Errorf("%s: key %q is there twice%s; keep one", at, Clip(syntax.JSONPointer.LastToken()),
+				in(syntax.JSONPointer))
 		case errors.Is(syntax, io.ErrUnexpectedEOF):
 			return fmt.Errorf("%s: the input ends here; it was cut short or is not JSON", at)
 		}

@@ -105,15 +105,19 @@ func misplaced(text []byte, err error) error {
 				return mistake{fmt.Sprintf("line %d column %d: a tab; indent with spaces", i+1, tab+1)}
 			}
 			if indent(lines[i]) > indent(lines[p.Line-1]) {
-				return mistake{fmt.Sprintf("line %d column %d: %s is indented too far: line %d above it has a value already", i+1, indent(lines[i])+1, Clip(oneLine(key)), p.Line)}
+				return mistake{fmt.Sprintf("line %d column %d: %s is indented too far: line %d above it has a value "+
+					"already", i+1, indent(lines[i])+1, Clip(oneLine(key)), p.Line)}
 			}
 			break
 		}
-		return mistake{fmt.Sprintf("%s: a second colon in one line; text with a colon goes in quotes", Position(at.GetToken()))}
+		return mistake{fmt.Sprintf("%s: a second colon in one line; text with a colon goes in quotes",
+			Position(at.GetToken()))}
 	case strings.Contains(message, "value is not allowed in this context"):
-		return mistake{fmt.Sprintf("%s: this does not line up with what is above it; mend the indentation", Position(at.GetToken()))}
+		return mistake{fmt.Sprintf("%s: this does not line up with what is above it; mend the indentation",
+			Position(at.GetToken()))}
 	case strings.Contains(message, "non-map value is specified"):
-		return mistake{fmt.Sprintf("%s: %s; want KEY: VALUE", Position(at.GetToken()), Clip(oneLine(at.GetToken().Value)))}
+		return mistake{fmt.Sprintf("%s: %s; want KEY: VALUE", Position(at.GetToken()),
+			Clip(oneLine(at.GetToken().Value)))}
 	}
 	return err
 }

@@ -15,7 +15,8 @@ import (
 type Nears []workload.Near
 
 // NearsWant is what to write, for errors (strict.Wants).
-const NearsWant = "a device, or {device: NAME}, {gpu: auto}, {process: NAME} or {service: NAME} with policy: required, socket or preferred, or a list of them"
+const NearsWant = "a device, or {device: NAME}, {gpu: auto}, {process: NAME} or {service: NAME} with policy: " +
+	"required, socket or preferred, or a list of them"
 
 // UnmarshalYAML reads one or a list.
 func (n *Nears) UnmarshalYAML(node ast.Node) error {

@@ -82,7 +82,8 @@ var specWants = strict.Wants{
 	reflect.TypeFor[map[topology.NodeID]Size](): "sizes by node, such as {0: 8GiB}",
 	reflect.TypeFor[topology.NodeSet]():         "a list such as 0-1,4",
 	reflect.TypeFor[topology.CPUSet]():          "a list such as 0-3,8",
-	reflect.TypeFor[peers]():                    "a device or a workload, or a list of them, each a name or {name: eth0, weight: 2, policy: required} with a weight above 0, at most 100",
+	reflect.TypeFor[peers](): "a device or a workload, or a list of them, each a name or {name: " +
+		"eth0, weight: 2, policy: required} with a weight above 0, at most 100",
 }
 
 // Size is memory as people write it, in KiB.
@@ -236,8 +237,10 @@ func (r *specReader) workload(i int, t *specText, lines strict.Lines) {
 	}
 	r.near = append(r.near, t.Near)
 	r.runners = append(r.runners, Runner{Where: lines.Of(""), At: t.At, Stay: t.Stay, Spec: workload.Spec{
-		ID: workload.ID(t.Name), Name: t.Name, Class: class, Importance: importance, CPUs: t.CPUs, Memory: topology.KiB(t.Memory),
-		HugePage: topology.KiB(t.HugePage), SMT: t.SMT, Nodes: t.Nodes, MaxNodes: t.MaxNodes, Even: t.Even, Bandwidth: t.Bandwidth, Given: true,
+		ID: workload.ID(t.Name), Name: t.Name, Class: class, Importance: importance, CPUs: t.CPUs,
+		Memory:   topology.KiB(t.Memory),
+		HugePage: topology.KiB(t.HugePage), SMT: t.SMT, Nodes: t.Nodes, MaxNodes: t.MaxNodes, Even: t.Even,
+		Bandwidth: t.Bandwidth, Given: true,
 	}})
 }
 
@@ -259,7 +262,8 @@ func (r *specReader) peers(of int) {
 			return
 		case peer > of:
 			if way := r.wayBack(peer, of); way != nil {
-				r.fail(x.where, who, "near goes in a circle, %s; take one of them out", r.circle(append([]int{of}, way...)))
+				r.fail(x.where, who, "near goes in a circle, %s; take one of them out",
+					r.circle(append([]int{of}, way...)))
 			}
 			r.fail(x.where, who, "near %q stands further down; move it above", strict.Clip(x.Name))
 			return

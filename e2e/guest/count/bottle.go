@@ -67,7 +67,8 @@ type arm struct {
 func tenPods() []lab.WalkerSpec {
 	var r []lab.WalkerSpec
 	for i := range 10 {
-		r = append(r, lab.WalkerSpec{Name: fmt.Sprintf("pod%d", i), Slot: i, MiB: 32, Threads: 2, Place: "local", Whole: true, Hot: 1, Sleep: bottleRest})
+		r = append(r, lab.WalkerSpec{Name: fmt.Sprintf("pod%d", i), Slot: i, MiB: 32, Threads: 2, Place: "local",
+			Whole: true, Hot: 1, Sleep: bottleRest})
 	}
 	return r
 }
@@ -77,7 +78,8 @@ func tenPods() []lab.WalkerSpec {
 func guestsOf(n int) []lab.WalkerSpec {
 	var r []lab.WalkerSpec
 	for i := range n {
-		r = append(r, lab.WalkerSpec{Name: fmt.Sprintf("guest%d", i), Slot: i, MiB: 48, Threads: 2, Place: "local", Whole: true, Hot: 1, Sleep: bottleRest})
+		r = append(r, lab.WalkerSpec{Name: fmt.Sprintf("guest%d", i), Slot: i, MiB: 48, Threads: 2, Place: "local",
+			Whole: true, Hot: 1, Sleep: bottleRest})
 	}
 	return r
 }
@@ -86,7 +88,8 @@ func guestsOf(n int) []lab.WalkerSpec {
 func twoServers() []lab.WalkerSpec {
 	var r []lab.WalkerSpec
 	for i := range 2 {
-		r = append(r, lab.WalkerSpec{Name: fmt.Sprintf("server%d", i), Slot: i, MiB: 16, Threads: 2, Place: "local", Whole: true, Hot: 1, Sleep: bottleRest})
+		r = append(r, lab.WalkerSpec{Name: fmt.Sprintf("server%d", i), Slot: i, MiB: 16, Threads: 2, Place: "local",
+			Whole: true, Hot: 1, Sleep: bottleRest})
 	}
 	return r
 }
@@ -97,7 +100,8 @@ const idleMiB = 480
 
 // idleHost is one program of one thread on an idle machine.
 func idleHost() []lab.WalkerSpec {
-	return []lab.WalkerSpec{{Name: "server0", Slot: 0, MiB: idleMiB, Threads: 1, Place: "local", Whole: true, Hot: 1, Sleep: bottleRest}}
+	return []lab.WalkerSpec{{Name: "server0", Slot: 0, MiB: idleMiB, Threads: 1, Place: "local", Whole: true, Hot: 1,
+		Sleep: bottleRest}}
 }
 
 // fullMachine is a program with a thread for each CPU of the machine and more memory than a node has.
@@ -107,7 +111,8 @@ func fullMachine() []lab.WalkerSpec {
 
 // interleaved is a program as large, whose memory is interleaved on purpose: it keeps that policy.
 func interleaved() []lab.WalkerSpec {
-	return []lab.WalkerSpec{{Name: "server0", Slot: 0, MiB: 384, Threads: 4, Place: "interleave", Whole: true, Sleep: "4ms"}}
+	return []lab.WalkerSpec{{Name: "server0", Slot: 0, MiB: 384, Threads: 4, Place: "interleave", Whole: true,
+		Sleep: "4ms"}}
 }
 
 // arms lists what is compared, in the order of suite.BottleArms.
@@ -145,8 +150,8 @@ func idle(t *lab.T, name string) *scene {
 // a scan costs depends on it.
 const productPeriod = "2s"
 
-// startedLocal starts programs on node 0 and lets them run anywhere once they have filled their memory, so that thread and
-// memory are on one node in every arm.
+// startedLocal starts programs on node 0 and lets them run anywhere once they have filled their memory, so that thread
+// and memory are on one node in every arm.
 func startedLocal(t *lab.T, s *scene) *scene {
 	start := s.start
 	s.start = func(func(int) lab.Set) []*lab.Walker {
@@ -307,7 +312,8 @@ func bareScene(t *lab.T, name string, each int, specs []lab.WalkerSpec) *scene {
 		for _, i := range random.Perm(len(specs)) {
 			w := specs[i]
 			argv := append([]string{lab.HomenodeBin}, lab.UsualSocket()...)
-			argv = append(argv, "run", "--cpus", strconv.Itoa(each), "--memory", fmt.Sprintf("%dMiB", w.MiB+16), "--", "/bin/walker")
+			argv = append(argv, "run", "--cpus", strconv.Itoa(each), "--memory", fmt.Sprintf("%dMiB", w.MiB+16), "--",
+				"/bin/walker")
 			argv = append(argv, w.Args()...)
 			ws[i] = t.WalkerBehind(w.Name, argv)
 			ws[i].WalkerSpec = w
@@ -455,7 +461,8 @@ func bottlePods(t *lab.T) {
 		var specs []runtimes.PodSpec
 		for i, w := range tenPods() {
 			w.Name, w.Wait = "server", true
-			p := runtimes.PodSpec{Name: fmt.Sprintf("p%d", i), QoS: "burstable", Containers: []runtimes.ContainerSpec{{WalkerSpec: w, CPUs: each, MemoryMiB: w.MiB + 64}}}
+			p := runtimes.PodSpec{Name: fmt.Sprintf("p%d", i), QoS: "burstable",
+				Containers: []runtimes.ContainerSpec{{WalkerSpec: w, CPUs: each, MemoryMiB: w.MiB + 64}}}
 			if cpus != nil {
 				p.QoS, p.Containers[0].Cpuset = "guaranteed", cpus(i).String()
 			}

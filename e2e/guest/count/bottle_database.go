@@ -43,7 +43,8 @@ func bottleDatabase(t *lab.T) {
 	redis.Fill = append(ask[:len(ask):len(ask)], "-t", "set", "-n", "60000", "-P", "16")
 	runServers(t, "database", services(t, databaseCPUs), armsFor(t, databaseCPUs), []databaseServer{
 		{Program: redis, threads: 1, load: append(ask[:len(ask):len(ask)], "-t", "get", "-n", "10000")},
-		{Program: postgres, threads: 4, load: append(pgbench[:len(pgbench):len(pgbench)], "-n", "-S", "-c", "4", "-j", "1", "-t", "250")},
+		{Program: postgres, threads: 4, load: append(pgbench[:len(pgbench):len(pgbench)], "-n", "-S", "-c", "4", "-j",
+			"1", "-t", "250")},
 	})
 }
 
@@ -78,7 +79,8 @@ func services(t *lab.T, each int) hosting {
 				options = []string{"-p", "AllowedCPUs=" + a.cpus(i).String()}
 			}
 			if a.run {
-				before = []string{runtimes.Installed, "run", "--name", s.Name, "--cpus", strconv.Itoa(each), "--memory", "192MiB", "--"}
+				before = []string{runtimes.Installed, "run", "--name", s.Name, "--cpus", strconv.Itoa(each), "--memory",
+					"192MiB", "--"}
 			}
 			runtimes.StartProgram(t, s.Program, options, before...)
 			runtimes.AwaitProgram(t, s.Program)
@@ -138,7 +140,8 @@ func databaseArm(t *lab.T, scene string, h hosting, a arm, servers []databaseSer
 					load(t, servers)
 				}
 				nodes, own, _ := runtimes.WhereAll(t, h.pids(s.Name))
-				return nodes.Size() == 1 && lab.Share(own, nodes) >= 0.99, fmt.Sprintf("its threads may use the CPUs of nodes %s, memory %s", nodes, lab.ByNodeText(own))
+				return nodes.Size() == 1 && lab.Share(own, nodes) >= 0.99,
+					fmt.Sprintf("its threads may use the CPUs of nodes %s, memory %s", nodes, lab.ByNodeText(own))
 			})
 		}
 	}
@@ -157,7 +160,8 @@ func databaseArm(t *lab.T, scene string, h hosting, a arm, servers []databaseSer
 	t.Record("MARK %d 1 %s", tag, a.name)
 	for _, s := range servers {
 		nodes, own, processes := runtimes.WhereAll(t, h.pids(s.Name))
-		t.Logf("%s: %s, %d processes, may use the CPUs of nodes %s, memory %s", a.name, s.Name, processes, nodes, lab.ByNodeText(own))
+		t.Logf("%s: %s, %d processes, may use the CPUs of nodes %s, memory %s", a.name, s.Name, processes, nodes,
+			lab.ByNodeText(own))
 		if a.homenode && lab.Share(own, nodes) < 1 {
 			logAway(t, s.Name, h.pids(s.Name), nodes)
 			t.LogLines("history", h.history(), 60)

@@ -36,12 +36,14 @@ func fourServers(t *lab.T) []databaseServer {
 	redis.Argv = append(redis.Argv, "--locale-collate", "C") // this disk has no other locale
 	ask := []string{"redis-benchmark", "-s", "/tmp/redis.sock", "-q", "-c", "4", "-d", "500", "-r", "40000"}
 	redis.Fill = append(ask[:len(ask):len(ask)], "-t", "set", "-n", "40000", "-P", "16")
-	random := fmt.Sprintf("select count(*), sum(length(s)) from t where i in (select 1 + abs(random()) %% %d from generate_series(1, 8000));", sqliteRows)
+	random := fmt.Sprintf("select count(*), sum(length(s)) from t where i in (select 1 + abs(random()) %% %d from "+
+		"generate_series(1, 8000));", sqliteRows)
 	return []databaseServer{
 		{Program: redis, threads: 1, load: append(ask[:len(ask):len(ask)], "-t", "get", "-n", "5000")},
 		{Program: sqliteServer(t), threads: 1, load: askSqlite(random)},
 		{Program: memcachedServer(), threads: 2, load: []string{lab.Self, "ask-memcached", "get", "8000"}},
-		{Program: nginxServer(t), threads: 2, load: []string{"ab", "-q", "-n", "12", "-c", "4", "-H", "Accept-Encoding: gzip", "http://127.0.0.1:8080/page.html"}, workers: true, busy: true},
+		{Program: nginxServer(t), threads: 2, load: []string{"ab", "-q", "-n", "12", "-c", "4", "-H",
+			"Accept-Encoding: gzip", "http://127.0.0.1:8080/page.html"}, workers: true, busy: true},
 	}
 }
 
@@ -58,14 +60,16 @@ func sqliteServer(t *lab.T) runtimes.Program {
 		Name:  "e2e-sqlite",
 		Argv:  []string{"/bin/sh", "-c", "exec sqlite3 -batch -pagecache 4400 8000 :memory: 0<>" + sqliteIn},
 		Ready: func() bool { return lab.Capture(askSqlite("select 1;"), "").Exit == lab.ExitOK },
-		Fill: askSqlite("create table t(i integer primary key, s text); insert into t select value, printf('%0250d', value) from generate_series(1, " +
+		Fill: askSqlite("create table t(i integer primary key, s text); insert into t select value, printf('%0250d', " +
+			"value) from generate_series(1, " +
 			strconv.Itoa(sqliteRows) + ");"),
 	}
 }
 
 // askSqlite has sqlite run statements, and waits for their end.
 func askSqlite(sql string) []string {
-	script := fmt.Sprintf("rm -f %[1]s; printf '%%s\\n' \"$1\" '.shell touch %[1]s' >%[2]s; until [ -e %[1]s ]; do sleep 0.1; done", sqliteDone, sqliteIn)
+	script := fmt.Sprintf("rm -f %[1]s; printf '%%s\\n' \"$1\" '.shell touch %[1]s' >%[2]s; until [ -e %[1]s ]; do "+
+		"sleep 0.1; done", sqliteDone, sqliteIn)
 	return []string{"/bin/sh", "-c", script, "sh", sql}
 }
 
@@ -188,7 +192,8 @@ http {
 	return runtimes.Program{
 		Name: "e2e-nginx",
 		// Buffers are mapped each by themselves, where the plugin knows whose they are, and not in the heap.
-		Argv: []string{"/usr/bin/env", "MALLOC_MMAP_THRESHOLD_=65536", "/usr/sbin/nginx", "-e", folder + "/error.log", "-c", folder + "/nginx.conf"},
+		Argv: []string{"/usr/bin/env", "MALLOC_MMAP_THRESHOLD_=65536", "/usr/sbin/nginx", "-e", folder + "/error.log",
+			"-c", folder + "/nginx.conf"},
 		Ready: func() bool {
 			page := []string{"ab", "-q", "-n", "1", "http://127.0.0.1:8080/page.html"}
 			return lab.Capture(page, "").Exit == lab.ExitOK

@@ -31,7 +31,9 @@ const (
 func servers(qos string, cpuset func(i int) string) []runtimes.PodSpec {
 	var r []runtimes.PodSpec
 	for i := range 10 {
-		k := runtimes.ContainerSpec{CPUs: serverCPUs, MemoryMiB: serverMiB + 64, WalkerSpec: lab.WalkerSpec{Name: "server", Slot: i, MiB: serverMiB, Threads: serverThreads, Place: "local", Whole: true}}
+		k := runtimes.ContainerSpec{CPUs: serverCPUs, MemoryMiB: serverMiB + 64,
+			WalkerSpec: lab.WalkerSpec{Name: "server", Slot: i, MiB: serverMiB, Threads: serverThreads, Place: "local",
+				Whole: true}}
 		if cpuset != nil {
 			k.Cpuset = cpuset(i)
 		}
@@ -63,7 +65,8 @@ func containersCount(t *lab.T) {
 	t.Measure(ws, tagPodsBalancing, "NUMA balancing", lab.MeasuredPasses)
 	t.Do(lab.SetBalancing(false))
 
-	runtimes.Renew(t, c, pods, servers("guaranteed", staticCPUs)) // with a guaranteed pod's CPU set; the limits are not what is looked at
+	// with a guaranteed pod's CPU set; the limits are not what is looked at
+	runtimes.Renew(t, c, pods, servers("guaranteed", staticCPUs))
 	ws = runtimes.WalkersOf(pods)
 	lab.Warm(10 * time.Second)
 	t.Measure(ws, tagPodsStatic, "kubelet, static", lab.MeasuredPasses)

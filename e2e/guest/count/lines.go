@@ -109,7 +109,8 @@ func lineArm(t *lab.T, arm int, random *rand.Rand) {
 		lab.Mark(tag)
 		for _, x := range all {
 			r := seen[x.name]
-			t.Record("LINES %d %d %d %d %d %d|%s|%s|%s|%s", tag, x.slot, r.threads, r.ran.Nanoseconds(), r.waited.Nanoseconds(),
+			t.Record("LINES %d %d %d %d %d %d|%s|%s|%s|%s", tag, x.slot, r.threads, r.ran.Nanoseconds(),
+				r.waited.Nanoseconds(),
 				seen[""].overfull.Milliseconds(), suite.LineScenes[scene], name, x.kind, x.name)
 		}
 		logCaches(t, name, all)
@@ -134,7 +135,8 @@ func startExchanges(t *lab.T, work []exchange, random *rand.Rand) []*exchanging 
 		for _, threads := range x.threads[1:] {
 			with = append(with, strconv.Itoa(threads))
 		}
-		w := &lab.Walker{Group: x.group, WalkerSpec: lab.WalkerSpec{Name: x.name, Slot: i, MiB: 1, Threads: x.threads[0], With: strings.Join(with, ","),
+		w := &lab.Walker{Group: x.group, WalkerSpec: lab.WalkerSpec{Name: x.name, Slot: i, MiB: 1,
+			Threads: x.threads[0], With: strings.Join(with, ","),
 			Place: "local", Whole: true, Sleep: x.rest, Share: file, Spell: x.spell}}
 		t.Do(w.Start())
 		t.Defer(w.Kill)
@@ -260,7 +262,8 @@ func runnableOn(folder string) (cpu int, runs bool) {
 func settleCaches(t *lab.T, all []*exchanging) {
 	const calm = 15 * time.Second
 	before, since := "", time.Now()
-	for end := time.Now().Add(lineSettle); time.Now().Before(end) && time.Since(since) < calm; time.Sleep(3 * time.Second) {
+	for end := time.Now().Add(lineSettle); time.Now().Before(end) &&
+		time.Since(since) < calm; time.Sleep(3 * time.Second) {
 		now := cpusOfAll(t, all)
 		narrow := !strings.Contains(now, lab.CPUsOf(lab.SetOf(0, 1)).String())
 		if now != before || !narrow {

@@ -67,14 +67,18 @@ func probed(t *lab.T, want int, args ...string) measured {
 	}
 	var m measured
 	if err := json.Unmarshal(out.Bytes(), &m); err != nil {
-		t.Fatalf("homenode %s, exit %d: %v in %.200q", strings.Join(args, " "), c.ProcessState.ExitCode(), err, out.String())
+		t.Fatalf("homenode %s, exit %d: %v in %.200q", strings.Join(args, " "), c.ProcessState.ExitCode(), err,
+			out.String())
 	}
-	t.Logf("homenode %s: %.1f s, %s, exit %d", strings.Join(args, " "), time.Since(start).Seconds(), m.Diagnosis.State, c.ProcessState.ExitCode())
+	t.Logf("homenode %s: %.1f s, %s, exit %d", strings.Join(args, " "), time.Since(start).Seconds(), m.Diagnosis.State,
+		c.ProcessState.ExitCode())
 	if m.Run != nil && m.Run.Sigma != nil && m.Run.Rejected != nil {
-		t.Logf("control cell spreads by %.1f %%, %.0f %% of the samples thrown out, %.1f s", 100**m.Run.Sigma, *m.Run.Rejected, m.Run.Seconds)
+		t.Logf("control cell spreads by %.1f %%, %.0f %% of the samples thrown out, %.1f s", 100**m.Run.Sigma,
+			*m.Run.Rejected, m.Run.Seconds)
 	}
 	if got := c.ProcessState.ExitCode(); want >= 0 && got != want {
-		t.Fatalf("homenode %s: exit status %d, want %d; verdict %s", strings.Join(args, " "), got, want, m.Diagnosis.State)
+		t.Fatalf("homenode %s: exit status %d, want %d; verdict %s", strings.Join(args, " "), got, want,
+			m.Diagnosis.State)
 	}
 	return m
 }

@@ -16,9 +16,9 @@ import (
 // seedsRunner is bench/seeds, which repeats published experiments.
 const seedsRunner = "/e2e/bench-seeds"
 
-// seedsPods has bench/seeds start the ten pods of an experiment through the real containerd, under the kernel alone, with CPU sets as the
-// kubelet gives them, and under Homenode. Each arm has ten containers at once, every pod reports its
-// transactions, and nothing is left.
+// seedsPods has bench/seeds start the ten pods of an experiment through the real containerd, under the kernel alone,
+// with CPU sets as the kubelet gives them, and under Homenode. Each arm has ten containers at once, every pod reports
+// its transactions, and nothing is left.
 func seedsPods(t *lab.T) {
 	if _, err := os.Stat("/e2e/bin/numactl"); err != nil {
 		t.Skipf("no numactl from this machine's archive")
@@ -29,13 +29,15 @@ func seedsPods(t *lab.T) {
 		out, _ := exec.Command("ctr", "-n", "homenode-seeds", "task", "list").Output()
 		return strings.Count(string(out), "RUNNING")
 	})
-	r := lab.CaptureFor(15*time.Minute, []string{seedsRunner, "-smoke", "-arms", "kernel,kubelet,homenode", "-measure", "10s", "-homenode", lab.HomenodeBin, "-o", "/tmp/seeds", "pacific"}, "bench/seeds pacific")
+	r := lab.CaptureFor(15*time.Minute, []string{seedsRunner, "-smoke", "-arms", "kernel,kubelet,homenode", "-measure",
+		"10s", "-homenode", lab.HomenodeBin, "-o", "/tmp/seeds", "pacific"}, "bench/seeds pacific")
 	stop()
 	seedsRan(t, r, "transactions", "kernel", "kubelet", "homenode")
 	if *most != pods {
 		t.Fatalf("%d containers ran at once, want %d", *most, pods)
 	}
-	if left := lab.Capture([]string{"ctr", "-n", "homenode-seeds", "containers", "list", "-q"}, "containers list").Out; strings.TrimSpace(left) != "" {
+	if left := lab.Capture([]string{"ctr", "-n", "homenode-seeds", "containers", "list", "-q"},
+		"containers list").Out; strings.TrimSpace(left) != "" {
 		t.Fatalf("containers are left: %q", left)
 	}
 	t.Textf("%d pods in each of three arms", pods)

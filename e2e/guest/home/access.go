@@ -23,7 +23,8 @@ func homenodeSecondDaemon(t *lab.T) {
 			t.Fatalf("a second daemon (socket %q) runs: %s", o.Socket, second.Text())
 		}
 		if second.Exit != lab.ExitForbidden || second.Text() == "" {
-			t.Fatalf("a second daemon (socket %q) ended with status %d and said %q", o.Socket, second.Exit, second.Text())
+			t.Fatalf("a second daemon (socket %q) ended with status %d and said %q", o.Socket, second.Exit,
+				second.Text())
 		}
 	}
 	t.Alive(d)

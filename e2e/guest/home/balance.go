@@ -25,7 +25,8 @@ func homenodeLoadShift(t *lab.T) {
 		t.Fatalf("homes changed on a calm machine: %v, before %v", now, homes)
 	}
 
-	noise := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "noise", Slot: 2, MiB: 16, Threads: 4, Place: "local", Busy: true})
+	noise := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "noise", Slot: 2, MiB: 16, Threads: 4, Place: "local",
+		Busy: true})
 	for _, tid := range lab.ThreadsOf(noise[0].PID) {
 		t.Do(lab.SetAffinity(tid, lab.CPUsOf(home)))
 	}
@@ -49,5 +50,6 @@ func homenodeLoadShift(t *lab.T) {
 	t.Order(ws, "pause", "paused")
 	t.Must(lab.Homenode("replay", lab.StateFolder+"/flight"), lab.ExitOK)
 	t.Alive(d)
-	t.Textf("node %s to %s, decided after %.1f s, memory there after %.1f s", home, after["mover"], decided.Seconds(), time.Since(start).Seconds())
+	t.Textf("node %s to %s, decided after %.1f s, memory there after %.1f s", home, after["mover"], decided.Seconds(),
+		time.Since(start).Seconds())
 }

@@ -50,7 +50,8 @@ func homenodeCaches(t *lab.T) {
 		cpus := t.Affinities(w.PID)
 		in := t.CachesOf(cpus)
 		if in != 1 || cpus.Size() != t.Shape.CPUsPerCache() {
-			t.Fatalf("dedicated command %d has CPUs %s in %d caches, wanted one whole cache of %v", i+1, cpus, in, caches)
+			t.Fatalf("dedicated command %d has CPUs %s in %d caches, wanted one whole cache of %v", i+1, cpus, in,
+				caches)
 		}
 		if i == len(caches)-2 { // the daemon itself needs room
 			break

@@ -21,7 +21,8 @@ const (
 
 // homenodeChurn: cgroups that come and go leave nothing behind in the daemon.
 func homenodeChurn(t *lab.T) {
-	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "stays", Slot: 1, MiB: 48, Threads: 1, Place: "interleave", Unbind: true})
+	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "stays", Slot: 1, MiB: 48, Threads: 1,
+		Place: "interleave", Unbind: true})
 	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Memory: "1MiB"})
 	homes := t.AwaitHome(lab.SettleLimit, ws)
 	before := t.Status().Self
@@ -42,7 +43,8 @@ func homenodeChurn(t *lab.T) {
 		time.Sleep(time.Second / churnRate)
 		if i%churnRate == churnRate-1 { // it answers all the while
 			now := t.Status().Self
-			most.Goroutines, most.Descriptors = max(most.Goroutines, now.Goroutines), max(most.Descriptors, now.Descriptors)
+			most.Goroutines, most.Descriptors = max(most.Goroutines, now.Goroutines),
+				max(most.Descriptors, now.Descriptors)
 			most.Journal = max(most.Journal, now.Journal)
 		}
 	}
@@ -60,7 +62,8 @@ func homenodeChurn(t *lab.T) {
 		t.Alive(d)
 		after = t.Status().Self
 		// The connection that asks, and one more that closes, may be counted or not.
-		return after.Journal == before.Journal && after.Descriptors <= before.Descriptors+1 && after.Goroutines <= before.Goroutines+4,
+		return after.Journal == before.Journal && after.Descriptors <= before.Descriptors+1 &&
+				after.Goroutines <= before.Goroutines+4,
 			fmt.Sprintf("%+v, before %+v", after, before)
 	})
 	if now := t.Homes(ws); now["stays"] != homes["stays"] {
@@ -68,8 +71,10 @@ func homenodeChurn(t *lab.T) {
 	}
 	t.Walking(ws)
 	t.Must(lab.Homenode("undo", "--all"), lab.ExitOK)
-	t.Textf("%d cgroups in %.0f s; goroutines %d, at most %d, then %d; descriptors %d, %d, %d; journal entries %d, %d, %d", churned, took.Seconds(),
-		before.Goroutines, most.Goroutines, after.Goroutines, before.Descriptors, most.Descriptors, after.Descriptors, before.Journal, most.Journal, after.Journal)
+	t.Textf("%d cgroups in %.0f s; goroutines %d, at most %d, then %d; descriptors %d, %d, %d; journal entries "+
+		"%d, %d, %d", churned, took.Seconds(),
+		before.Goroutines, most.Goroutines, after.Goroutines, before.Descriptors, most.Descriptors, after.Descriptors,
+		before.Journal, most.Journal, after.Journal)
 }
 
 // comeAndGo is the life of one cgroup.
@@ -81,8 +86,9 @@ func comeAndGo(g lab.Group) error {
 	if err != nil {
 		return err
 	}
-	pid, err := syscall.ForkExec("/init", []string{"/init", "sleeper"}, &syscall.ProcAttr{Env: []string{"GODEBUG=asyncpreemptoff=1"},
-		Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}})
+	pid, err := syscall.ForkExec("/init", []string{"/init", "sleeper"},
+		&syscall.ProcAttr{Env: []string{"GODEBUG=asyncpreemptoff=1"},
+			Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}})
 	syscall.Close(fd)
 	if err != nil {
 		return fmt.Errorf("start a process in %s: %w", g, err)

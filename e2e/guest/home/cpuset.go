@@ -62,7 +62,8 @@ func homenodeCpusetLocked(t *lab.T) {
 	left("with the lock held")
 	undone := func(when string) {
 		r := during(when, func() lab.Result { return lab.Homenode("undo", "--all") })
-		if said := strings.Join(strings.Fields(r.Out+r.Err), " "); r.Exit == lab.ExitOK || !strings.Contains(said, "did not freeze within 300ms") {
+		if said := strings.Join(strings.Fields(r.Out+r.Err), " "); r.Exit == lab.ExitOK ||
+			!strings.Contains(said, "did not freeze within 300ms") {
 			t.Fatalf("%s: %s", when, r)
 		}
 		left(when)
@@ -118,7 +119,8 @@ func homenodeCpusetLocked(t *lab.T) {
 	undone("undo --all without a daemon")
 	t.Same("after undo --all without a daemon", before, lab.TakeSnapshot(ws), lab.About(ws[0]))
 	slices.Sort(took)
-	t.Textf("%d cgroups made meanwhile in %v (median), %v at most; %s", len(took), took[len(took)/2].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond), frozenNot)
+	t.Textf("%d cgroups made meanwhile in %v (median), %v at most; %s", len(took),
+		took[len(took)/2].Round(time.Millisecond), took[len(took)-1].Round(time.Millisecond), frozenNot)
 }
 
 // killedWhileFrozen kills homenode in the moment in which it has frozen a cgroup: its guardian
@@ -148,7 +150,8 @@ func killedWhileFrozen(t *lab.T, g lab.Group) {
 			}
 			t.Must(lab.Homenode("thaw-frozen"), lab.ExitOK)
 		}
-		t.Until(10*time.Second, "it is thawed", func() (bool, string) { return !frozen(), "cgroup.freeze of " + g.Path() + " is 1" })
+		t.Until(10*time.Second, "it is thawed",
+			func() (bool, string) { return !frozen(), "cgroup.freeze of " + g.Path() + " is 1" })
 	}
 }
 
@@ -202,7 +205,8 @@ func whileMaking(t *lab.T, what string, release func(), do func() lab.Result) (l
 	slices.Sort(took)
 	median, worst := took[len(took)/2], took[len(took)-1]
 	if median > mkdirMost {
-		t.Fatalf("%s: %d cgroups were made, half of them in %v or more, the slowest in %v", what, len(took), median, worst)
+		t.Fatalf("%s: %d cgroups were made, half of them in %v or more, the slowest in %v", what, len(took), median,
+			worst)
 	}
 	t.Logf("%s: %d cgroups made in %v (median), %v at most", what, len(took), median, worst)
 	return r, took

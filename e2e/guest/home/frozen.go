@@ -30,7 +30,8 @@ func homenodeFrozen(t *lab.T) {
 		})
 		lab.Warm(3 * time.Second)
 		t.Write(g.File("cpuset.mems"), all)
-		d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Extra: "workloads: [{match: /many, class: dedicated, cpus: 1}]\n"})
+		d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce",
+			Extra: "workloads: [{match: /many, class: dedicated, cpus: 1}]\n"})
 		for range cycles {
 			t.Until(120*time.Second, "it is bound", func() (bool, string) {
 				mems := lab.ReadText(g.File("cpuset.mems"))
@@ -51,7 +52,8 @@ func homenodeFrozen(t *lab.T) {
 		slices.Sort(took)
 		t.Stop(d)
 		lab.FreshState()
-		row := fmt.Sprintf("%d processes, %d MiB: frozen %d times, %.1f ms (least), %.1f ms (median), %.1f ms (most)", c.processes, c.mib, len(took), took[0], took[len(took)/2], took[len(took)-1])
+		row := fmt.Sprintf("%d processes, %d MiB: frozen %d times, %.1f ms (least), %.1f ms (median), %.1f ms (most)",
+			c.processes, c.mib, len(took), took[0], took[len(took)/2], took[len(took)-1])
 		t.Logf("%s", row)
 		rows = append(rows, row)
 		t.Write(g.File("cgroup.kill"), "1")

@@ -31,7 +31,8 @@ func homenodeGPUs(t *lab.T) {
 
 	var specs []lab.WalkerSpec
 	for i := range gpuWorkers {
-		specs = append(specs, lab.WalkerSpec{Name: fmt.Sprintf("worker%d", i), Slot: i, MiB: 24, Threads: 2, Place: "bind:0", Unbind: true})
+		specs = append(specs, lab.WalkerSpec{Name: fmt.Sprintf("worker%d", i), Slot: i, MiB: 24, Threads: 2,
+			Place: "bind:0", Unbind: true})
 	}
 	ws := startTree(t, "train", specs...)
 	t.Declare(ws)
@@ -125,7 +126,8 @@ func topologyShows(t *lab.T, gpus []*lab.GPU) {
 	for _, p := range host.Peers {
 		relations[p.GPU+" "+p.Peer] = p.Relation
 	}
-	for pair, want := range map[string]string{"gpu0 gpu1": "PIX", "gpu0 gpu2": "SYS", "gpu2 0000:85:00.0": "PIX", "gpu2 0000:15:00.0": "SYS"} {
+	for pair, want := range map[string]string{"gpu0 gpu1": "PIX", "gpu0 gpu2": "SYS", "gpu2 0000:85:00.0": "PIX",
+		"gpu2 0000:15:00.0": "SYS"} {
 		if relations[pair] != want {
 			t.Fatalf("topology relates %s as %q, wanted %q: %v", pair, relations[pair], want, relations)
 		}

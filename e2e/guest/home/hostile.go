@@ -202,10 +202,12 @@ func homenodeSharedMemory(t *lab.T) {
 	syscall.Close(at)
 	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce"})
 	lab.Warm(5 * time.Second)
-	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "web", Slot: 0, MiB: 96, Threads: 1, Place: "interleave", Unbind: true})
+	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "web", Slot: 0, MiB: 96, Threads: 1, Place: "interleave",
+		Unbind: true})
 	homes := t.AwaitHome(60*time.Second, ws)
 	t.Alive(d)
-	t.Textf("%d processes share %d MiB; a service of %d MiB lives on node %s", sharers, sharedMiB, ws[0].MiB, homes["web"])
+	t.Textf("%d processes share %d MiB; a service of %d MiB lives on node %s", sharers, sharedMiB, ws[0].MiB,
+		homes["web"])
 }
 
 // Sharer maps the memory behind descriptor 3, reads all of it and rests.
@@ -298,7 +300,8 @@ func homenodeCPUTaken(t *lab.T) {
 	t.Until(60*time.Second, "the missing CPU is noticed", func() (bool, string) {
 		s := t.Status()
 		_, state, why := s.Of(ws[0].ID())
-		outcome = fmt.Sprintf("CPU %d taken; set %s, effective %s, %s: %s", taken, t.Read(file), t.Read(effective), state, why)
+		outcome = fmt.Sprintf("CPU %d taken; set %s, effective %s, %s: %s", taken, t.Read(file), t.Read(effective),
+			state, why)
 		if !t.Set(t.Read(file)).Has(taken) {
 			return true, ""
 		}

@@ -53,7 +53,8 @@ func homenodeImmovable(t *lab.T) {
 			s := t.Status()
 			var state string
 			m, state, _ = s.Of(id)
-			return m.Home == fmt.Sprint(to) && m.Started.After(after) && (m.State == "done" || m.State == "failed"), fmt.Sprintf("%s: %+v", state, m)
+			return m.Home == fmt.Sprint(to) && m.Started.After(after) && (m.State == "done" || m.State == "failed"),
+				fmt.Sprintf("%s: %+v", state, m)
 		})
 	}
 	ended(time.Time{})
@@ -62,7 +63,8 @@ func homenodeImmovable(t *lab.T) {
 		by[r.Cause] += r.Bytes
 	}
 	if by["pinned"] != pinnedMiB<<20 || by["no-huge-page"] != hugeMiB<<20 || m.Moved < plainMiB<<20 {
-		t.Fatalf("moved %d bytes, refused %v; wanted %d MiB pinned, %d MiB of huge pages", m.Moved, by, pinnedMiB, hugeMiB)
+		t.Fatalf("moved %d bytes, refused %v; wanted %d MiB pinned, %d MiB of huge pages", m.Moved, by, pinnedMiB,
+			hugeMiB)
 	}
 	anon, err := lab.AnonByNode(pid)
 	t.Do(err)
@@ -87,7 +89,8 @@ func homenodeImmovable(t *lab.T) {
 			t.Fatalf("with free huge pages: %d bytes refused as %s", r.Bytes, r.Cause)
 		}
 	}
-	if free := t.Read(lab.NodeFile(to, "hugepages/hugepages-2048kB/free_hugepages")); free != "0" || m.Moved != hugeMiB<<20 {
+	if free := t.Read(lab.NodeFile(to, "hugepages/hugepages-2048kB/free_hugepages")); free != "0" ||
+		m.Moved != hugeMiB<<20 {
 		t.Fatalf("moved %d bytes, %s of %d huge pages of node %d are free", m.Moved, free, hugeMiB/2, to)
 	}
 	t.Alive(d)
@@ -119,7 +122,8 @@ func Holder(node string) error {
 		return err
 	}
 	take := func(mib, flags int) ([]byte, error) {
-		b, err := syscall.Mmap(-1, 0, mib<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON|flags)
+		b, err := syscall.Mmap(-1, 0, mib<<20, syscall.PROT_READ|syscall.PROT_WRITE,
+			syscall.MAP_PRIVATE|syscall.MAP_ANON|flags)
 		if err != nil {
 			return nil, fmt.Errorf("map %d MiB: %w", mib, err)
 		}

@@ -91,7 +91,8 @@ func homenodeIRQ(t *lab.T) {
 	took := time.Since(start)
 	allowed := lab.NodeCPUs(t.Shape.NIC) &^ alone
 	x := explainDevice(t, card.Name)
-	if t.Set(x.Allowed) != allowed || t.Set(x.Avoided) != alone || x.Node != t.Shape.NIC || len(x.Settings) < len(numbers) {
+	if t.Set(x.Allowed) != allowed || t.Set(x.Avoided) != alone || x.Node != t.Shape.NIC ||
+		len(x.Settings) < len(numbers) {
 		t.Fatalf("explain says %+v; wanted CPUs %s, without %s", x, allowed, alone)
 	}
 	for _, s := range x.Settings {
@@ -114,7 +115,8 @@ func homenodeIRQ(t *lab.T) {
 	lab.Warm(12 * time.Second) // longer than the time between two looks
 	t.Same("12 s after undo", before, card.Values(), lab.All)
 	t.Alive(d)
-	t.Textf("%d interrupts, %d queue pairs of %d, at home after %.1f s; %d values put back", len(numbers), queues, was, took.Seconds(), len(changed))
+	t.Textf("%d interrupts, %d queue pairs of %d, at home after %.1f s; %d values put back", len(numbers), queues, was,
+		took.Seconds(), len(changed))
 }
 
 // homenodeNear: homenode finds by itself that a workload in a network namespace of its
@@ -127,10 +129,12 @@ func homenodeNear(t *lab.T) {
 	t.Do(netlink.LinkAdd(bridge))
 	t.Defer(func() { netlink.LinkDel(bridge) })
 	t.Do(netlink.LinkSetMaster(port, bridge))
-	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "vethw", MasterIndex: bridge.Attrs().Index}, PeerName: "inside"}
+	pair := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "vethw", MasterIndex: bridge.Attrs().Index},
+		PeerName: "inside"}
 	t.Do(netlink.LinkAdd(pair))
 	t.Defer(func() { netlink.LinkDel(pair) })
-	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "boxed", Slot: 0, MiB: 24, Threads: 1, Place: "local", Netns: true},
+	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "boxed", Slot: 0, MiB: 24, Threads: 1, Place: "local",
+		Netns: true},
 		lab.WalkerSpec{Name: "open", Slot: 1, MiB: 24, Threads: 1, Place: "local"})
 	peer, err := netlink.LinkByName("inside")
 	t.Do(err)

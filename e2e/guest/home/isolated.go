@@ -251,7 +251,8 @@ func homenodeIsolated(t *lab.T) {
 	// (sched_tick_remote, kernel/sched/core.c).
 	plain, quiet := dedicated[0], isolated[1]
 	if quiet["LOC"]*100 > plain["LOC"] || quiet["all"]*100 > usualTicks {
-		t.Fatalf("isolated: %v; more than 1 %% of %d timer interrupts or of %d interrupts", quiet, plain["LOC"], usualTicks)
+		t.Fatalf("isolated: %v; more than 1 %% of %d timer interrupts or of %d interrupts", quiet, plain["LOC"],
+			usualTicks)
 	}
 
 	d.Kill9()
@@ -261,7 +262,8 @@ func homenodeIsolated(t *lab.T) {
 	}
 	t.Same("after kill -9 and undo", before, settings(), lab.All)
 	t.Textf("CPU %d: %d interrupts in 10 s isolated, %d dedicated; CPU %d, without nohz_full: %d and %d; "+
-		"%d with nothing done; %d could not be moved; kill -9 and undo restored %d files", still.cpu, quiet["all"], dedicated[2]["all"],
+		"%d with nothing done; %d could not be moved; kill -9 and undo restored %d files", still.cpu, quiet["all"],
+		dedicated[2]["all"],
 		ticks.cpu, isolated[0]["all"], dedicated[1]["all"], dedicated[0]["all"], left, len(before))
 }
 

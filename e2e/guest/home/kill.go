@@ -63,7 +63,8 @@ func homenodeKill(t *lab.T) {
 	if inMove == 0 {
 		t.Fatalf("seed %d: none of %d kills hit a page move", seed, kills)
 	}
-	t.Textf("%d kills, %d during page moves, %d values changed by then, all put back; seed %d", kills, inMove, touched, seed)
+	t.Textf("%d kills, %d during page moves, %d values changed by then, all put back; seed %d", kills, inMove, touched,
+		seed)
 }
 
 // anyMoves waits until pages of any walker are on the move; false when none are

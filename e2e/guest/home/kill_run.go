@@ -91,7 +91,8 @@ func homenodeKillRun(t *lab.T) {
 	quiet()
 	t.Do(x.failed)
 	if x.started < killsOfRun || x.refused > x.started/2 {
-		t.Fatalf("seed %d: %d started, %d moved, %d refused, the last with %q", seed, x.started, x.moved, x.refused, x.last)
+		t.Fatalf("seed %d: %d started, %d moved, %d refused, the last with %q", seed, x.started, x.moved, x.refused,
+			x.last)
 	}
 
 	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Bandwidth: "8MiB", Memory: "1MiB"})
@@ -102,9 +103,11 @@ func homenodeKillRun(t *lab.T) {
 	left := len(x.living)
 	// Without a daemon the registry and the affinities count: all CPUs are free.
 	for n := range t.Shape.Nodes {
-		t.Must(lab.Homenode("run", "--dry-run", "--class", "dedicated", "--cpus", strconv.Itoa(t.Shape.CPUsPerNode), "--nodes", strconv.Itoa(n), "--", "/bin/walker"), lab.ExitOK)
+		t.Must(lab.Homenode("run", "--dry-run", "--class", "dedicated", "--cpus", strconv.Itoa(t.Shape.CPUsPerNode),
+			"--nodes", strconv.Itoa(n), "--", "/bin/walker"), lab.ExitOK)
 	}
-	t.Textf("%d kills, %d commands started, %d refused, %d moves, %d ended before the undo of %d; seed %d", killsOfRun, x.started, x.refused, x.moved, x.ended, left, seed)
+	t.Textf("%d kills, %d commands started, %d refused, %d moves, %d ended before the undo of %d; seed %d", killsOfRun,
+		x.started, x.refused, x.moved, x.ended, left, seed)
 }
 
 // use starts, ends and moves commands until it is told to stop.
@@ -188,7 +191,8 @@ func (x *traffic) start(c command) error {
 		return err
 	}
 	defer said.Close()
-	run := exec.Command(lab.HomenodeBin, "--socket", lab.SocketPath, "run", "--class", c.class, "--cpus", strconv.Itoa(c.cpus), "--name", c.name, "--", "/init", "sleeper", c.name)
+	run := exec.Command(lab.HomenodeBin, "--socket", lab.SocketPath, "run", "--class", c.class, "--cpus",
+		strconv.Itoa(c.cpus), "--name", c.name, "--", "/init", "sleeper", c.name)
 	run.Stderr = said
 	if c.pid, err = lab.StartOrphan(run); err != nil {
 		return err
@@ -261,7 +265,8 @@ func (x *traffic) undone(seed uint64) {
 	for _, e := range entries {
 		if e.Name() != "lock" {
 			text, _ := json.Marshal(lab.ReadText(filepath.Join(registry, e.Name())))
-			x.Fatalf("seed %d: after undo --all the registry still has %s: %s", seed, e.Name(), strings.TrimSpace(string(text)))
+			x.Fatalf("seed %d: after undo --all the registry still has %s: %s", seed, e.Name(),
+				strings.TrimSpace(string(text)))
 		}
 	}
 }

@@ -69,8 +69,10 @@ func homenodeMove(t *lab.T) {
 	})
 	lab.Warm(3 * time.Second)
 	s := t.Status()
-	if m, state, _ := s.Of(vm.ID()); state != "held" || m.State != "cancelled" || lab.ByNodeText(t.Buffer(vm).Nodes) != held {
-		t.Fatalf("cancelled: state %q, move %q, pages %s, then %s", state, m.State, held, lab.ByNodeText(t.Buffer(vm).Nodes))
+	if m, state, _ := s.Of(vm.ID()); state != "held" || m.State != "cancelled" ||
+		lab.ByNodeText(t.Buffer(vm).Nodes) != held {
+		t.Fatalf("cancelled: state %q, move %q, pages %s, then %s", state, m.State, held,
+			lab.ByNodeText(t.Buffer(vm).Nodes))
 	}
 	t.Must(lab.Homenode("move", "vm", "--cancel"), lab.ExitNo)
 	t.Stop(d)
@@ -94,5 +96,6 @@ func homenodeMove(t *lab.T) {
 	t.Alive(d)
 	t.Order(ws, "pause", "paused")
 	t.Must(lab.Homenode("replay", lab.StateFolder+"/flight"), lab.ExitOK)
-	t.Textf("node %s to %s, killed and cancelled on the way, then to %s in %.1f s with %d huge pages whole", homes["vm"], rest[0], rest[1], took.Seconds(), whole)
+	t.Textf("node %s to %s, killed and cancelled on the way, then to %s in %.1f s with %d huge pages whole",
+		homes["vm"], rest[0], rest[1], took.Seconds(), whole)
 }

@@ -46,7 +46,8 @@ func homenodeNumactl(t *lab.T) {
 	lab.FreshState()
 	for _, x := range numactlExamples {
 		a := startedBy(t, append([]string{"/bin/numactl"}, strings.Fields(x.numactl)...))
-		b := startedBy(t, append(append([]string{lab.HomenodeBin, "--socket", lab.SocketPath, "run", "--quiet"}, strings.Fields(x.homenode)...), "--"))
+		b := startedBy(t, append(append([]string{lab.HomenodeBin, "--socket", lab.SocketPath, "run", "--quiet"},
+			strings.Fields(x.homenode)...), "--"))
 		if a != b {
 			t.Fatalf("numactl %s: %+v, homenode run %s: %+v", x.numactl, a, x.homenode, b)
 		}
@@ -75,7 +76,8 @@ func startedBy(t *lab.T, wrap []string) (s started) {
 	b := t.Buffer(w)
 	s.Buffer = b.Policy
 	// Else it lies where it happened to run.
-	if _, nodes, named := strings.Cut(b.Policy, ":"); named && (!strings.ContainsAny(nodes, ",-") || strings.HasPrefix(b.Policy, "interleave")) {
+	if _, nodes, named := strings.Cut(b.Policy, ":"); named &&
+		(!strings.ContainsAny(nodes, ",-") || strings.HasPrefix(b.Policy, "interleave")) {
 		s.Nodes = fmt.Sprint(slices.Sorted(maps.Keys(b.Nodes)))
 	}
 	s.CPUs, s.Mems = lab.StatusField(w.PID, "Cpus_allowed_list"), lab.StatusField(w.PID, "Mems_allowed_list")

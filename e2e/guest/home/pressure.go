@@ -13,7 +13,8 @@ import (
 // homenodePressure: a page move rests while its workload waits for memory, says
 // so, and goes on by itself afterwards.
 func homenodePressure(t *lab.T) {
-	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "pressed", Slot: 1, MiB: 160, Threads: 1, Place: "interleave", Unbind: true})
+	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "pressed", Slot: 1, MiB: 160, Threads: 1,
+		Place: "interleave", Unbind: true})
 	w := ws[0]
 	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Bandwidth: slow})
 	awaitMove(t, w)
@@ -67,8 +68,9 @@ func startIn(t *lab.T, g lab.Group, argv ...string) int {
 	errs, err := os.OpenFile(startedErrors, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	t.Do(err)
 	defer errs.Close()
-	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: []string{"GODEBUG=asyncpreemptoff=1"}, Files: []uintptr{0, 1, errs.Fd()},
-		Sys: &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}})
+	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{Env: []string{"GODEBUG=asyncpreemptoff=1"},
+		Files: []uintptr{0, 1, errs.Fd()},
+		Sys:   &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}})
 	t.Do(err)
 	t.Defer(func() {
 		syscall.Kill(pid, syscall.SIGKILL)

@@ -38,14 +38,16 @@ func homenodeRun(t *lab.T) {
 	t.Must(lab.Homenode("run", "--class", "golden", "--", "/bin/walker"), lab.ExitUsage)
 	t.Must(lab.Homenode("run", "--memory", "64GiB", "--class", "dedicated", "--", "/bin/walker"), lab.ExitNo)
 	// The command's own status comes through: it becomes the command.
-	if r := lab.Homenode("run", "--", "/bin/walker", "--no-such-flag"); r.Exit != 2 || !strings.Contains(r.Err, "no-such-flag") {
+	if r := lab.Homenode("run", "--", "/bin/walker", "--no-such-flag"); r.Exit != 2 ||
+		!strings.Contains(r.Err, "no-such-flag") {
 		t.Fatalf("%s", r)
 	}
 }
 
 // runsAtHome starts a walker by homenode run and looks at what it got.
 func runsAtHome(t *lab.T, who string, wrap []string, class, policy string) {
-	argv := append(append([]string{}, wrap...), lab.HomenodeBin, "--socket", lab.SocketPath, "run", "--class", class, "--cpus", "2", "--memory", "64MiB", "--",
+	argv := append(append([]string{}, wrap...), lab.HomenodeBin, "--socket", lab.SocketPath, "run", "--class", class,
+		"--cpus", "2", "--memory", "64MiB", "--",
 		"/bin/walker", "--slot", "8", "--mib", "64", "--threads", "2", "--place", "local")
 	w := t.WalkerBehind("run as "+class+" ("+who+")", argv)
 	defer w.Kill()

@@ -44,10 +44,12 @@ func homenodeShield(t *lab.T) {
 		t.Fatalf("the important one moved from node %s to %s", home, after["vip"])
 	}
 	if crowded < 0.2 || calm > crowded/2 {
-		t.Fatalf("the important one waited for a CPU %.0f %% of its time beside the neighbour, %.0f %% after", 100*crowded, 100*calm)
+		t.Fatalf("the important one waited for a CPU %.0f %% of its time beside the neighbour, %.0f %% after",
+			100*crowded, 100*calm)
 	}
 	t.Walking(ws)
 	t.Alive(d)
-	t.Textf("it waited %.0f %% of its time, then %.0f %%; the neighbour went from node %s to %s, decided after %.1f s, memory there after %.1f s",
+	t.Textf("it waited %.0f %% of its time, then %.0f %%; the neighbour went from node %s to %s, decided after %.1f "+
+		"s, memory there after %.1f s",
 		100*crowded, 100*calm, home, after["neighbour"], decided.Seconds(), took.Seconds())
 }

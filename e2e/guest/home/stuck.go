@@ -66,7 +66,8 @@ func startMute(t *lab.T) (file string, end func()) {
 
 // awaitStuck waits until a process holds its lock.
 func awaitStuck(t *lab.T, pid int) {
-	own := fmt.Sprintf("%d 0x0 %#x %#x %#x ", syscall.SYS_MMAP, lab.PageSize, syscall.PROT_READ, syscall.MAP_PRIVATE) // not one of Go's runtime
+	// not one of Go's runtime
+	own := fmt.Sprintf("%d 0x0 %#x %#x %#x ", syscall.SYS_MMAP, lab.PageSize, syscall.PROT_READ, syscall.MAP_PRIVATE)
 	t.Until(30*time.Second, "mmap waits", func() (bool, string) {
 		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/syscall", pid))
 		var seen []string

@@ -36,7 +36,8 @@ func homenodeThreads(t *lab.T) {
 				}
 				count[cpus]++
 			}
-			return count[parts[0]] > 1 && count[parts[1]] > 1, fmt.Sprintf("%d and %d threads", count[parts[0]], count[parts[1]])
+			return count[parts[0]] > 1 && count[parts[1]] > 1,
+				fmt.Sprintf("%d and %d threads", count[parts[0]], count[parts[1]])
 		})
 	}
 	divided(0)

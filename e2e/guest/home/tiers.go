@@ -25,7 +25,8 @@ func tiersDemotion(t *lab.T, watched time.Duration) {
 	}
 	t.Write(demotionFile, "true")
 	t.Defer(func() { os.WriteFile(demotionFile, []byte("false"), 0o644) })
-	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "cold", Slot: 0, MiB: 96, Threads: 1, Place: "bind:0", Unbind: true, Sleep: "100ms"})
+	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "cold", Slot: 0, MiB: 96, Threads: 1, Place: "bind:0",
+		Unbind: true, Sleep: "100ms"})
 	w := ws[0]
 	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce"})
 	homes := t.AwaitHome(lab.SettleLimit, ws)
@@ -61,7 +62,8 @@ func tiersDemotion(t *lab.T, watched time.Duration) {
 	s = t.Status()
 	end, state, why := s.Of(w.ID())
 	if back > 0 || end.Moved != start.Moved || !end.Started.Equal(start.Started) {
-		t.Fatalf("%d pages came back, homenode moved %d bytes, then %d; %s %s", back, start.Moved, end.Moved, state, why)
+		t.Fatalf("%d pages came back, homenode moved %d bytes, then %d; %s %s", back, start.Moved, end.Moved, state,
+			why)
 	}
 	if state != "at home" || s.Home(w.ID()) != homes["cold"].String() {
 		t.Fatalf("state %q, home %q: %s", state, s.Home(w.ID()), why)

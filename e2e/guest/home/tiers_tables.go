@@ -21,12 +21,14 @@ import (
 // page say, before and after a move of 512 MiB in pages of 4 KiB.
 func tiersPageTables(t *lab.T) {
 	const mib = 512
-	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "tables", Slot: 0, MiB: mib, Threads: 1, Place: "bind:0", Unbind: true, Sleep: "100ms"})
+	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "tables", Slot: 0, MiB: mib, Threads: 1, Place: "bind:0",
+		Unbind: true, Sleep: "100ms"})
 	w := ws[0]
 	if n := w.HugePages(t); n > mib/32 { // the runtime of the program has one
 		t.Fatalf("%d huge pages; its pages are to be of 4 KiB", n)
 	}
-	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Extra: "workloads: [{match: tables, class: dedicated, cpus: 1}]\n"})
+	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce",
+		Extra: "workloads: [{match: tables, class: dedicated, cpus: 1}]\n"})
 	home := t.AwaitHome(lab.SettleLimit, ws)["tables"]
 	before := sameTables(t, w, "before the move")
 	least := mib << 20 / lab.PageSize / 512 // a page table has 512 entries
@@ -53,7 +55,8 @@ func tiersPageTables(t *lab.T) {
 	}
 	t.Walking(ws)
 	t.Alive(d)
-	t.Textf("%d MiB moved from node %s to %d; page tables by node before %v, after %v, as explain shows", mib, home, to, before, after)
+	t.Textf("%d MiB moved from node %s to %d; page tables by node before %v, after %v, as explain shows", mib, home, to,
+		before, after)
 }
 
 func sum(by map[int]int) (all int) {
@@ -88,8 +91,8 @@ func sameTables(t *lab.T, w *lab.Walker, when string) map[int]int {
 	return counted
 }
 
-// pageTables counts by /proc/kpageflags and /proc/kpagecgroup (Documentation/admin-guide/mm/pagemap.rst) the page tables
-// that are charged to a cgroup, by node.
+// pageTables counts by /proc/kpageflags and /proc/kpagecgroup (Documentation/admin-guide/mm/pagemap.rst) the page
+// tables that are charged to a cgroup, by node.
 func pageTables(t *lab.T, g lab.Group) map[int]int {
 	const pageTable = 26 // KPF_PGTABLE
 	inode := t.Inode(g)
@@ -119,7 +122,8 @@ func pageTables(t *lab.T, g lab.Group) map[int]int {
 				t.Fatalf("kpagecgroup at %d: %v", at, err)
 			}
 			for i := 0; i+8 <= got; i += 8 {
-				if binary.NativeEndian.Uint64(buf[i:])>>pageTable&1 == 1 && binary.NativeEndian.Uint64(who[i:]) == inode {
+				if binary.NativeEndian.Uint64(buf[i:])>>pageTable&1 == 1 &&
+					binary.NativeEndian.Uint64(who[i:]) == inode {
 					out[n]++
 				}
 			}

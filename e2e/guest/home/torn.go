@@ -20,7 +20,8 @@ func homenodeTorn(t *lab.T) {
 	const metrics, token = "127.0.0.1:4663", "0123456789abcdef"
 	t.Do(os.WriteFile(lab.WorkFolder+"/token", []byte(token), 0o600))
 	// The rule is about workloads of more than 256 MiB.
-	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "db", Slot: 0, MiB: 264, Threads: 1, Place: "interleave", Unbind: true})
+	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "db", Slot: 0, MiB: 264, Threads: 1, Place: "interleave",
+		Unbind: true})
 	o := lab.DaemonOptions{Mode: "observe"}
 	o.Extra = fmt.Sprintf("api: {listen: %q, token: %s/token}\n", metrics, lab.WorkFolder)
 	ratio := func(phase string, right func(float64) bool) (is float64) {
@@ -28,7 +29,8 @@ func homenodeTorn(t *lab.T) {
 		t.Poll(60*time.Second, time.Second, phase+" by /metrics", func() (bool, string) {
 			lines = scrape(t, metrics, token)
 			for _, l := range lines {
-				if text, ok := strings.CutPrefix(l, fmt.Sprintf("homenode_workload_home_memory_ratio{workload=%q} ", ws[0].ID())); ok {
+				if text, ok := strings.CutPrefix(l, fmt.Sprintf("homenode_workload_home_memory_ratio{workload=%q} ",
+					ws[0].ID())); ok {
 					var err error
 					is, err = strconv.ParseFloat(text, 64)
 					return err == nil && right(is), l

@@ -37,14 +37,16 @@ func homenodeTrial(t *lab.T) {
 		bound := lab.ReadText(g.File("cpuset.mems")) != all
 		return arms{lab.ReadText(lab.BalancingFile), lab.ReadText(cachesFile), bound}
 	}
-	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Restore: true, Extra: "workloads: [{match: /steady, class: dedicated, cpus: 1}]\n"})
+	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Restore: true,
+		Extra: "workloads: [{match: /steady, class: dedicated, cpus: 1}]\n"})
 	defer t.Stop(d)
 	t.Until(60*time.Second, "it is at home", func() (bool, string) { return now().home, "" })
 	found := now()
 
 	trial := func(folder string) (*exec.Cmd, *bytes.Buffer) {
 		var out bytes.Buffer
-		c := exec.Command(lab.HomenodeBin, "--socket", lab.SocketPath, "trial", "--arms", "off,balancing,caches,on", "--blocks", "8", "--period", (4 * trialEvery).String(),
+		c := exec.Command(lab.HomenodeBin, "--socket", lab.SocketPath, "trial", "--arms", "off,balancing,caches,on",
+			"--blocks", "8", "--period", (4 * trialEvery).String(),
 			"--every", trialEvery.String(), "--washout", "1s", "--seed", "1", "--out", folder)
 		c.Stdout, c.Stderr = &out, &out
 		t.Do(c.Start())
@@ -82,7 +84,10 @@ func homenodeTrial(t *lab.T) {
 
 	// Its program is killed in an arm that is not on: the daemon restores everything.
 	c, out = trial("/tmp/killed")
-	t.Until(60*time.Second, "the arm caches stands", func() (bool, string) { return now() == arms{"0", "1", false}, fmt.Sprint(now(), out) })
+	t.Until(60*time.Second, "the arm caches stands", func() (bool, string) {
+		return now() == arms{"0", "1", false},
+			fmt.Sprint(now(), out)
+	})
 	c.Process.Kill()
 	c.Wait()
 	back("after the program was killed")

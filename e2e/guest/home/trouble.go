@@ -82,7 +82,8 @@ func homenodeNodeFull(t *lab.T) {
 		s := t.Status()
 		m, state, why := s.Of(ws[0].ID())
 		now := t.Homes(ws)["first"]
-		outcome = fmt.Sprintf("home node %s, then %s: %s, move %s with %d bytes refused; %s", home, now, state, m.State, m.Refused, why)
+		outcome = fmt.Sprintf("home node %s, then %s: %s, move %s with %d bytes refused; %s", home, now, state, m.State,
+			m.Refused, why)
 		return (now != home && now != 0) || m.Refused > 0 || m.State == "failed", outcome
 	})
 	t.Walking(ws)
@@ -119,7 +120,9 @@ func fill(t *lab.T, node int) {
 
 // homenodeCPUOffline: a CPU of a home goes and comes back.
 func homenodeCPUOffline(t *lab.T) {
-	ws := t.StartWalkers(lab.CgroupRoot, append(pair(), lab.WalkerSpec{Name: "p1", Slot: 3, MiB: 32, Threads: 1, Place: "interleave", Unbind: true, Plain: true})...)
+	ws := t.StartWalkers(lab.CgroupRoot,
+		append(pair(), lab.WalkerSpec{Name: "p1", Slot: 3, MiB: 32, Threads: 1, Place: "interleave", Unbind: true,
+			Plain: true})...)
 	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce"})
 	homes := t.AwaitHome(lab.SettleLimit, ws)
 	cpu := lab.CPUsOf(homes["first"]).IDs()[1]

@@ -88,7 +88,8 @@ func kernelMemoryFiles(t *lab.T) {
 		for n := range t.Shape.Nodes {
 			// Per-CPU batches (memcontrol's stock) keep small changes back.
 			if d := stat[n] - anon[n]*lab.PageSize; d > 2<<20 || d < -2<<20 {
-				return false, fmt.Sprintf("node%d: numa_maps %d KiB, memory.numa_stat %d KiB", n, anon[n]*4, stat[n]>>10)
+				return false, fmt.Sprintf("node%d: numa_maps %d KiB, memory.numa_stat %d KiB", n, anon[n]*4,
+					stat[n]>>10)
 			}
 		}
 		return true, ""
@@ -127,7 +128,8 @@ func kernelHugePages(t *lab.T) {
 		})
 	}
 	const mapHugetlb = 0x40000
-	b, err := syscall.Mmap(-1, 0, 2<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON|mapHugetlb)
+	b, err := syscall.Mmap(-1, 0, 2<<20, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_PRIVATE|syscall.MAP_ANON|mapHugetlb)
 	t.Do(err)
 	p := lab.Pages{Bytes: b}
 	t.Do(p.Bind(lab.MpolBind, lab.SetOf(2)))
@@ -150,7 +152,8 @@ func kernelHugePages(t *lab.T) {
 // kernelBalancing: NUMA balancing brings memory after the CPUs, and the switch
 // that homenode reads says whether it will.
 func kernelBalancing(t *lab.T) {
-	w := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "w", Slot: 0, MiB: 16, Threads: 2, Place: "bind:0", Unbind: true})[0]
+	w := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "w", Slot: 0, MiB: 16, Threads: 2, Place: "bind:0",
+		Unbind: true})[0]
 	t.Write(w.Group.File("cpuset.cpus"), lab.NodeCPUs(3).String())
 	lab.Warm(2 * time.Second)
 	if b := t.Buffer(w); lab.Share(b.Nodes, lab.SetOf(0)) < 1 {

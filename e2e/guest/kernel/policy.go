@@ -16,7 +16,8 @@ import (
 // to node 1, comes out of it as bind:0. Only policies set with
 // MPOL_F_STATIC_NODES come back.
 func kernelPolicy(t *lab.T) {
-	const title = "Memory policy on a mapping, as numa_maps writes it, while cpuset.mems is 0-3, then 1, then empty again"
+	const title = "Memory policy on a mapping, as numa_maps writes it, while cpuset.mems is 0-3, then 1, then " +
+		"empty again"
 	t.Row(title, "set by the process", "cpuset.mems 0-3", "narrowed to 1", "widened again", "pages after narrowing")
 	cases := []struct {
 		text              string
@@ -32,7 +33,8 @@ func kernelPolicy(t *lab.T) {
 	}
 	var off []string
 	for i, c := range cases {
-		w := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "w" + string(rune('a'+i)), Slot: i, MiB: 8, Threads: 1, Place: c.place, Static: c.static})[0]
+		w := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "w" + string(rune('a'+i)), Slot: i, MiB: 8, Threads: 1,
+			Place: c.place, Static: c.static})[0]
 		t.Write(w.Group.File("cpuset.mems"), "0-3")
 		before := t.Buffer(w).Policy
 		t.Write(w.Group.File("cpuset.mems"), "1")

@@ -27,7 +27,8 @@ func kernelTopology(t *lab.T) {
 			t.Fatalf("node%d distance %q, the shape has %q", n, got, strings.Join(want, " "))
 		}
 		first := n * s.CPUsPerNode
-		if got, want := t.Read(lab.NodeFile(n, "cpulist")), fmt.Sprintf("%d-%d", first, first+s.CPUsPerNode-1); got != want {
+		if got, want := t.Read(lab.NodeFile(n, "cpulist")),
+			fmt.Sprintf("%d-%d", first, first+s.CPUsPerNode-1); got != want {
 			t.Fatalf("node%d CPUs %q, the shape has %q", n, got, want)
 		}
 		// The kernel keeps some for itself, most of it on the first and last node.

@@ -14,7 +14,8 @@ import (
 // SetAffinity allows a thread these CPUs alone.
 func SetAffinity(tid int, cpus Set) error {
 	mask := uint64(cpus)
-	if _, _, e := syscall.Syscall(syscall.SYS_SCHED_SETAFFINITY, uintptr(tid), 8, uintptr(unsafe.Pointer(&mask))); e != 0 {
+	if _, _, e := syscall.Syscall(syscall.SYS_SCHED_SETAFFINITY, uintptr(tid), 8,
+		uintptr(unsafe.Pointer(&mask))); e != 0 {
 		return fmt.Errorf("sched_setaffinity of %d to %s: %w", tid, cpus, e)
 	}
 	return nil

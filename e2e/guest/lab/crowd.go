@@ -37,7 +37,10 @@ func (t *T) Crowd() []WalkerSpec {
 
 // Few is the crowd without those that are like another one: for what is done to them more than once.
 func (t *T) Few() []WalkerSpec {
-	return slices.DeleteFunc(t.Crowd(), func(w WalkerSpec) bool { return w.Name == "cache" || w.Name == "queue" || w.Name == "p2" })
+	return slices.DeleteFunc(t.Crowd(), func(w WalkerSpec) bool {
+		return w.Name == "cache" || w.Name == "queue" ||
+			w.Name == "p2"
+	})
 }
 
 // CrowdOfEight is for eight nodes of two CPUs.

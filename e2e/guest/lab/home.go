@@ -68,7 +68,8 @@ func (t *T) AwaitHome(limit time.Duration, ws []*Walker) map[string]Set {
 		inParallel(ws, func(i int, w *Walker) { off[i] = w.AtHome(homes[w.Name]) })
 		off = slices.DeleteFunc(off, func(s string) bool { return s == "" })
 		if slow := time.Since(asked); slow > 5*time.Second {
-			t.Logf("status took %.1f s, reading numa_maps %.1f s", answered.Sub(asked).Seconds(), time.Since(answered).Seconds())
+			t.Logf("status took %.1f s, reading numa_maps %.1f s", answered.Sub(asked).Seconds(),
+				time.Since(answered).Seconds())
 		}
 		return len(off) == 0, strings.Join(off, "; ")
 	})
@@ -107,7 +108,8 @@ func (t *T) WithinCapacity(ws []*Walker, homes map[string]Set) {
 		}
 	}
 	for n, l := range load {
-		t.Logf("node%d: %.1f threads on %d CPUs, %d of %d MiB free", n, l, t.Shape.CPUsPerNode, NodeKiB(n, "MemFree")>>10, NodeKiB(n, "MemTotal")>>10)
+		t.Logf("node%d: %.1f threads on %d CPUs, %d of %d MiB free", n, l, t.Shape.CPUsPerNode,
+			NodeKiB(n, "MemFree")>>10, NodeKiB(n, "MemTotal")>>10)
 		if free := NodeKiB(n, "MemFree"); free < 16<<10 {
 			t.Fatalf("node%d has %d KiB free", n, free)
 		}

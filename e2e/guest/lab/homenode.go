@@ -120,7 +120,8 @@ func (t *T) LaunchDaemon(o DaemonOptions) *Daemon {
 	if o.Exclude != "" {
 		exclude = "[init, homenode, " + o.Exclude + "]"
 	}
-	config := fmt.Sprintf("manage: {min_memory: %s, min_cpu: 0.9, min_age: %s, exclude: %s}\nmove: {bandwidth: %s}\nrestore_on_stop: %v\nbalance: {enabled: %v, cooldown: %s}\n",
+	config := fmt.Sprintf("manage: {min_memory: %s, min_cpu: 0.9, min_age: %s, exclude: %s}\nmove: {bandwidth: "+
+		"%s}\nrestore_on_stop: %v\nbalance: {enabled: %v, cooldown: %s}\n",
 		o.Memory, o.MinAge, exclude, o.Bandwidth, o.Restore, o.Balance, o.Cooldown) + o.Extra
 	t.Do(os.WriteFile(ConfigPath, []byte(config), 0o644))
 	argv := append(o.Wrap, HomenodeBin, "daemon", "--mode", o.Mode, "--config", ConfigPath,

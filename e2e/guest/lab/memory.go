@@ -97,7 +97,8 @@ func Tally(status []int32) map[int32]int {
 // MigratePages moves all of a process's pages on some nodes to others.
 func MigratePages(pid int, from, to Set) (left int, err error) {
 	f, z := uint64(from), uint64(to)
-	r, _, e := syscall.Syscall6(syscall.SYS_MIGRATE_PAGES, uintptr(pid), 65, uintptr(unsafe.Pointer(&f)), uintptr(unsafe.Pointer(&z)), 0, 0)
+	r, _, e := syscall.Syscall6(syscall.SYS_MIGRATE_PAGES, uintptr(pid), 65, uintptr(unsafe.Pointer(&f)),
+		uintptr(unsafe.Pointer(&z)), 0, 0)
 	if e != 0 {
 		return 0, fmt.Errorf("migrate_pages of %d from %s to %s: %w", pid, from, to, e)
 	}

@@ -110,7 +110,8 @@ func InNetns(argv []string) error {
 	if err := syscall.Unshare(syscall.CLONE_NEWNET | syscall.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("unshare: %w", err)
 	}
-	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil && !errors.Is(err, syscall.EINVAL) {
+	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil &&
+		!errors.Is(err, syscall.EINVAL) {
 		return fmt.Errorf("make mounts private: %w", err)
 	}
 	if err := syscall.Mount("sysfs", "/sys", "sysfs", 0, ""); err != nil {

@@ -67,7 +67,8 @@ func SetBalancing(on bool) error {
 // test has no minutes to spare.
 func ScanOften() error {
 	const debug = "/sys/kernel/debug/sched/numa_balancing/"
-	for file, value := range map[string]string{"scan_delay_ms": "100", "scan_period_min_ms": "100", "scan_period_max_ms": "6000"} {
+	for file, value := range map[string]string{"scan_delay_ms": "100", "scan_period_min_ms": "100",
+		"scan_period_max_ms": "6000"} {
 		if err := WriteText(debug+file, value); err != nil {
 			return err
 		}

@@ -80,7 +80,8 @@ func OwnByNode(pid int) (map[int]int, error) {
 	maps, err := NumaMaps(pid)
 	r := map[int]int{}
 	for _, m := range maps {
-		shared := slices.ContainsFunc([]string{"/dev/zero", "/dev/shm/", "/SYSV", "/memfd:"}, func(of string) bool { return strings.HasPrefix(m.File, of) })
+		shared := slices.ContainsFunc([]string{"/dev/zero", "/dev/shm/", "/SYSV", "/memfd:"},
+			func(of string) bool { return strings.HasPrefix(m.File, of) })
 		if m.Anon || shared {
 			for node, n := range m.Nodes {
 				r[node] += n

@@ -75,7 +75,8 @@ func LoopbackUp() error {
 	}
 	copy(req.name[:], "lo")
 	req.flags = syscall.IFF_UP | syscall.IFF_RUNNING
-	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, uintptr(s), syscall.SIOCSIFFLAGS, uintptr(unsafe.Pointer(&req))); e != 0 {
+	if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, uintptr(s), syscall.SIOCSIFFLAGS,
+		uintptr(unsafe.Pointer(&req))); e != 0 {
 		return fmt.Errorf("bring lo up: %w", e)
 	}
 	return nil

@@ -114,7 +114,8 @@ func RunTest(name string, tests Tests) int {
 		fmt.Fprintf(out, "FAIL guest does not know test %s in shape %s\n", name, BootParam("shape"))
 		return 1
 	}
-	t := &T{name: name, Shape: shape, wire: wire, deadline: time.Now().Add(suite.Slack * testNamed(name).Limit * 9 / 10)}
+	t := &T{name: name, Shape: shape, wire: wire,
+		deadline: time.Now().Add(suite.Slack * testNamed(name).Limit * 9 / 10)}
 	v := t.run(f)
 	fmt.Fprintf(out, "%s %s\n", v.outcome, suite.OneLine(v.text))
 	if v.outcome == suite.Fail {

@@ -32,17 +32,24 @@ func containersClass(t *lab.T) {
 	pods := Pods(t, c,
 		PodSpec{Name: "own", QoS: "guaranteed", annotations: map[string]string{"homenode.io/class": "dedicated"},
 			Containers: []ContainerSpec{own(threads(small("c", 0), 2, 2))}},
-		PodSpec{Name: "half", QoS: "guaranteed", annotations: map[string]string{"homenode.io/class.container/db": "dedicated", "homenode.io/importance": "80"},
+		PodSpec{Name: "half", QoS: "guaranteed",
+			annotations: map[string]string{"homenode.io/class.container/db": "dedicated",
+				"homenode.io/importance": "80"},
 			Containers: []ContainerSpec{own(threads(small("db", 1), 1, 1)), small("web", 2)}},
-		PodSpec{Name: "wide", QoS: "guaranteed", annotations: map[string]string{"homenode.io/class": "dedicated", "homenode.io/max-nodes": "2"},
+		PodSpec{Name: "wide", QoS: "guaranteed", annotations: map[string]string{"homenode.io/class": "dedicated",
+			"homenode.io/max-nodes": "2"},
 			Containers: []ContainerSpec{own(threads(small("c", 3), 6, 6))}},
 		PodSpec{Name: "large", annotations: map[string]string{"homenode.io/memory": "200MiB"},
 			Containers: []ContainerSpec{small("c", 4)}},
-		PodSpec{Name: "wrong", annotations: map[string]string{"homenode.io/class": "fastest", "homenode.io/importance": "often"},
+		PodSpec{Name: "wrong", annotations: map[string]string{"homenode.io/class": "fastest",
+			"homenode.io/importance": "often"},
 			Containers: []ContainerSpec{small("c", 5)}},
 	)
 	// On other nodes there is more room.
-	pods = append(pods, morePods(t, c, PodSpec{Name: "close", QoS: "besteffort", annotations: map[string]string{"homenode.io/near": "shop/large"}, Containers: []ContainerSpec{bestEffort(small("c", 6))}})...)
+	pods = append(pods,
+		morePods(t, c, PodSpec{Name: "close", QoS: "besteffort",
+			annotations: map[string]string{"homenode.io/near": "shop/large"},
+			Containers:  []ContainerSpec{bestEffort(small("c", 6))}})...)
 	alone := pods[0].Containers[0]
 	half := pods[1].Containers
 	wide := pods[2].Containers[0]
@@ -91,7 +98,8 @@ func containersClass(t *lab.T) {
 			off("%s says that it will hold 200 MiB, on its node %d are %d KiB booked", large.Called, n.ID, n.Booked)
 		}
 	}
-	for k, want := range map[*Container]string{alone: "dedicated", half[0]: "dedicated", half[1]: "shared", wide: "dedicated", large: "shared", wrong: "shared", near: "shared"} {
+	for k, want := range map[*Container]string{alone: "dedicated", half[0]: "dedicated", half[1]: "shared",
+		wide: "dedicated", large: "shared", wrong: "shared", near: "shared"} {
 		if class[k.Called] != want {
 			off("%s is %q in status, not %s", k.Called, class[k.Called], want)
 		}
@@ -104,7 +112,8 @@ func containersClass(t *lab.T) {
 			for _, other := range WalkersOf(pods) {
 				for tid, may := range lab.Allowed(other.PID) {
 					if other != k.Walker && may&k.First != 0 {
-						return false, fmt.Sprintf("CPUs %s are its own, and thread %d of %s may use CPUs %s", k.First, tid, other.Called, may)
+						return false, fmt.Sprintf("CPUs %s are its own, and thread %d of %s may use CPUs %s", k.First,
+							tid, other.Called, may)
 					}
 				}
 			}
@@ -129,24 +138,29 @@ func containersStatic(t *lab.T) {
 	const state = "/var/lib/kubelet/cpu_manager_state"
 	t.Do(os.MkdirAll(filepath.Dir(state), 0o755))
 	t.Defer(func() { os.Remove(state) })
-	t.Do(os.WriteFile(state, []byte(`{"policyName":"static","defaultCpuSet":"0-1,4-15","entries":{"e2e-st":{"c":"2-3"}},"checksum":0}`), 0o600))
+	t.Do(os.WriteFile(state,
+		[]byte(`{"policyName":"static","defaultCpuSet":"0-1,4-15","entries":{"e2e-st":{"c":"2-3"}},"checksum":0}`),
+		0o600))
 	d := UnderRuntime(t, lab.DaemonOptions{Mode: "enforce"})
 	given := small("c", 0)
 	given.CPUs = 2
 	given.Threads = 2
 	given.Cpuset = "2-3"
-	pods := Pods(t, c, append([]PodSpec{{Name: "st", QoS: "guaranteed", Containers: []ContainerSpec{given}}}, numbered(3, 1)...)...)
+	pods := Pods(t, c, append([]PodSpec{{Name: "st", QoS: "guaranteed", Containers: []ContainerSpec{given}}},
+		numbered(3, 1)...)...)
 	theirs := pods[0].Containers[0]
 	lab.Warm(10 * time.Second)
 	if theirs.First.String() != "2-3" || t.Read(theirs.Group.File("cpuset.cpus")) != "2-3" {
-		t.Fatalf("the kubelet gave CPUs 2-3, it began on %s and has %s", theirs.First, t.Read(theirs.Group.File("cpuset.cpus")))
+		t.Fatalf("the kubelet gave CPUs 2-3, it began on %s and has %s", theirs.First,
+			t.Read(theirs.Group.File("cpuset.cpus")))
 	}
 	s := t.Status()
 	if _, state, why := s.Of(theirs.Called); state != "left alone" || !strings.Contains(why, "kubelet") {
 		t.Fatalf("what the kubelet pinned is %s: %s", state, why)
 	}
 	for _, dir := range lab.Subtree(lab.CgroupRoot) {
-		if cpus := t.Set(lab.ReadText(dir + "/cpuset.cpus")); lab.Group(dir) != theirs.Group && cpus != 0 && cpus.Within(t.Set("2-3")) {
+		if cpus := t.Set(lab.ReadText(dir + "/cpuset.cpus")); lab.Group(dir) != theirs.Group && cpus != 0 &&
+			cpus.Within(t.Set("2-3")) {
 			t.Fatalf("%s is on the CPUs that the kubelet gave away: %s", dir, cpus)
 		}
 	}

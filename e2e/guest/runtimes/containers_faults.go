@@ -89,7 +89,8 @@ func containersFaults(t *lab.T) {
 	home("after the runtime was restarted")
 	t.Alive(d)
 	t.UndoneAll()
-	t.Textf("stopped, killed four times, silent, runtime restarted: %d pods started, the usual time is %.1f s", len(all), usual.Seconds())
+	t.Textf("stopped, killed four times, silent, runtime restarted: %d pods started, the usual time is %.1f s",
+		len(all), usual.Seconds())
 }
 
 // comings is how many containers come and go, as many at a time as there are pods.
@@ -146,7 +147,8 @@ func containersComeAndGo(t *lab.T) {
 	t.Poll(90*time.Second, 2*time.Second, "the daemon holds no more than before", func() (bool, string) {
 		t.Alive(d)
 		after = t.Status().Self
-		return after.Journal <= before.Journal && after.Descriptors <= before.Descriptors+1 && after.Goroutines <= before.Goroutines+4,
+		return after.Journal <= before.Journal && after.Descriptors <= before.Descriptors+1 &&
+				after.Goroutines <= before.Goroutines+4,
 			fmt.Sprintf("%+v, before %+v", after, before)
 	})
 	// Processes of the runtime are workloads, too, and may be a few more or less.
@@ -159,8 +161,10 @@ func containersComeAndGo(t *lab.T) {
 		}
 	}
 	t.Walking(WalkersOf(pods))
-	t.Textf("%d containers in %.0f s, all on one node from the start; journal entries %d, at most %d, then %d; descriptors %d, then %d; goroutines %d, then %d", comings, took.Seconds(),
-		before.Journal, most.Journal, after.Journal, before.Descriptors, after.Descriptors, before.Goroutines, after.Goroutines)
+	t.Textf("%d containers in %.0f s, all on one node from the start; journal entries %d, at most %d, then %d; "+
+		"descriptors %d, then %d; goroutines %d, then %d", comings, took.Seconds(),
+		before.Journal, most.Journal, after.Journal, before.Descriptors, after.Descriptors, before.Goroutines,
+		after.Goroutines)
 }
 
 // comeAndGo is the life of one more container in a pod, which began on the CPUs returned.

@@ -56,10 +56,12 @@ func firstPage(t *lab.T, n int) {
 	t.UndoneAll()
 	for _, p := range pods {
 		for _, k := range p.Containers {
-			if cpus, mems := t.Read(k.Group.File("cpuset.cpus")), t.Read(k.Group.File("cpuset.mems")); cpus != "" || mems != "" {
+			if cpus, mems := t.Read(k.Group.File("cpuset.cpus")), t.Read(k.Group.File("cpuset.mems")); cpus != "" ||
+				mems != "" {
 				t.Fatalf("after undo --all %s still has CPUs %q and memory nodes %q", k.Called, cpus, mems)
 			}
 		}
 	}
-	t.Textf("%d pods in %.0f s, the slowest CreateContainer %v; on nodes %s, all pages at home from the first", n, took.Seconds(), slowest, used)
+	t.Textf("%d pods in %.0f s, the slowest CreateContainer %v; on nodes %s, all pages at home from the first", n,
+		took.Seconds(), slowest, used)
 }

@@ -11,20 +11,22 @@ import (
 	"github.com/homenode/homenode/e2e/guest/lab"
 )
 
-// attackers is how many pods ask for what they may not have before a namespace has a grant, lateAttackers how many once one
-// has: with a CPU each the first alone would have half of the guest's 16. An emulated guest makes few pods in a minute.
+// attackers is how many pods ask for what they may not have before a namespace has a grant, lateAttackers how many once
+// one has: with a CPU each the first alone would have half of the guest's 16. An emulated guest makes few pods in a
+// minute.
 const attackers, lateAttackers = 8, 2
 
-// containersGrants: pods that request nothing and say class: dedicated get no CPU of their own, neither by default nor where
-// another namespace has a grant; the memory that one says it will hold keeps no honest pod from its home. A pod
-// of the granted namespace that is Guaranteed with whole CPUs has its own CPUs. A mark that the author of a pod has written is
-// not believed, also by a runtime that copies it into the container (CRI-O).
+// containersGrants: pods that request nothing and say class: dedicated get no CPU of their own, neither by default nor
+// where another namespace has a grant; the memory that one says it will hold keeps no honest pod from its home. A pod
+// of the granted namespace that is Guaranteed with whole CPUs has its own CPUs. A mark that the author of a pod has
+// written is not believed, also by a runtime that copies it into the container (CRI-O).
 func containersGrants(t *lab.T) {
 	c := ConnectCRI(t)
 	idle := small("c", 0)
 	idle.idle, idle.CPUs = true, 0
 	evil := func(i int) PodSpec {
-		return PodSpec{Name: fmt.Sprintf("evil%d", i), QoS: "besteffort", annotations: map[string]string{"homenode.io/class": "dedicated"}, Containers: []ContainerSpec{idle}}
+		return PodSpec{Name: fmt.Sprintf("evil%d", i), QoS: "besteffort",
+			annotations: map[string]string{"homenode.io/class": "dedicated"}, Containers: []ContainerSpec{idle}}
 	}
 	var hostile []PodSpec
 	for i := range attackers {
@@ -35,14 +37,17 @@ func containersGrants(t *lab.T) {
 	hostile[1].annotations["homenode.io/importance"] = "100"
 	marked := idle
 	marked.Cpuset = "0-1" // by another program
-	hostile = append(hostile, PodSpec{Name: "forged", QoS: "besteffort", annotations: map[string]string{"homenode.io/given": "cpus=0-1 mems= mac=00", "homenode.io/given-cpus": "0-1"}, Containers: []ContainerSpec{marked}})
+	hostile = append(hostile, PodSpec{Name: "forged", QoS: "besteffort",
+		annotations: map[string]string{"homenode.io/given": "cpus=0-1 mems= mac=00", "homenode.io/given-cpus": "0-1"},
+		Containers:  []ContainerSpec{marked}})
 	own := small("c", 5)
 	own.own = true
 	own.CPUs = 2
 	own.Threads = 2
 	own.MemoryMiB = 100
 	prod := func(name string) PodSpec {
-		return PodSpec{Name: name, namespace: "prod", QoS: "guaranteed", annotations: map[string]string{"homenode.io/class": "dedicated"}, Containers: []ContainerSpec{own}}
+		return PodSpec{Name: name, namespace: "prod", QoS: "guaranteed",
+			annotations: map[string]string{"homenode.io/class": "dedicated"}, Containers: []ContainerSpec{own}}
 	}
 
 	d := UnderRuntime(t, lab.DaemonOptions{Mode: "enforce"})
@@ -53,7 +58,8 @@ func containersGrants(t *lab.T) {
 	t.AwaitHome(lab.SettleLimit, WalkersOf(honest))
 	ownCPUs(t, attackers+1, nil)
 	saysWhatIsRefused(t, attackers, "no grant in containers.annotations allows class=dedicated for its namespace")
-	t.Textf("by default: %d pods that request nothing have no CPU of their own, and neither has a Guaranteed one; %d honest pods are at home", attackers, len(honest))
+	t.Textf("by default: %d pods that request nothing have no CPU of their own, and neither has a Guaranteed one; %d "+
+		"honest pods are at home", attackers, len(honest))
 	t.UndoneAll()
 	if cpus := t.Read(forged.Group.File("cpuset.cpus")); cpus != "0-1" {
 		t.Fatalf("another program confined %s to CPUs 0-1, after an undo it has %q", forged.Called, cpus)
@@ -61,7 +67,8 @@ func containersGrants(t *lab.T) {
 	t.Must(lab.Homenode("resume", "--all"), lab.ExitOK)
 	t.Stop(d)
 
-	UnderRuntime(t, lab.DaemonOptions{Mode: "enforce", Extra: "containers: {annotations: {allow: [class=dedicated], from: {namespaces: [prod]}}}\n"})
+	UnderRuntime(t, lab.DaemonOptions{Mode: "enforce",
+		Extra: "containers: {annotations: {allow: [class=dedicated], from: {namespaces: [prod]}}}\n"})
 	for i := range lateAttackers {
 		late := evil(attackers + i)
 		late.namespace = []string{"shop", "prod"}[i%2] // the second has the grant, and is not Guaranteed
@@ -76,11 +83,13 @@ func containersGrants(t *lab.T) {
 		t.Fatalf("another program confined %s to CPUs 0-1, now it has %q", forged.Called, cpus)
 	}
 	saysWhatIsRefused(t, attackers, "no grant in containers.annotations allows class=dedicated for its namespace")
-	if said := t.Must(lab.Homenode("explain", fmt.Sprintf("prod/evil%d", attackers+1)), lab.ExitOK); !strings.Contains(said.Out, "its pod is not Guaranteed") {
+	if said := t.Must(lab.Homenode("explain", fmt.Sprintf("prod/evil%d", attackers+1)),
+		lab.ExitOK); !strings.Contains(said.Out, "its pod is not Guaranteed") {
 		t.Fatalf("explain does not say why a pod of the granted namespace is not dedicated: %s", said)
 	}
 	t.AwaitHome(lab.SettleLimit, WalkersOf(honest))
-	t.Textf("with a grant to prod: %s began on CPUs %s of its own, %d others have none", after.Called, after.First, attackers+lateAttackers)
+	t.Textf("with a grant to prod: %s began on CPUs %s of its own, %d others have none", after.Called, after.First,
+		attackers+lateAttackers)
 }
 
 // ownCPUs waits until status knows so many pods of attackers and of prod, and checks which workloads have CPUs of
@@ -126,10 +135,12 @@ func saysWhatIsRefused(t *lab.T, pods int, why string) {
 			t.Fatalf("status has %d lines of shop/evil%d: %s", n, i, text)
 		}
 	}
-	if !strings.Contains(text, "asked for class dedicated by annotation, not granted: "+why) || !strings.Contains(text, "homenode.io/given") {
+	if !strings.Contains(text, "asked for class dedicated by annotation, not granted: "+why) ||
+		!strings.Contains(text, "homenode.io/given") {
 		t.Fatalf("status does not say what was refused: %s", text)
 	}
-	if said := t.Must(lab.Homenode("explain", "shop/evil2"), lab.ExitOK); !strings.Contains(said.Out, "containers.annotations") {
+	if said := t.Must(lab.Homenode("explain", "shop/evil2"), lab.ExitOK); !strings.Contains(said.Out,
+		"containers.annotations") {
 		t.Fatalf("explain does not say what an operator can do: %s", said)
 	}
 }

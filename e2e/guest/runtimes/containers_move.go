@@ -23,7 +23,8 @@ func containersMove(t *lab.T) {
 	busy.Busy = true
 	busy.CPUs = 1
 	busy.MiB = 48
-	specs = append(specs, PodSpec{Name: "grows", QoS: "guaranteed", annotations: map[string]string{"homenode.io/class": "dedicated"}, Containers: []ContainerSpec{small("c", 4)}})
+	specs = append(specs, PodSpec{Name: "grows", QoS: "guaranteed",
+		annotations: map[string]string{"homenode.io/class": "dedicated"}, Containers: []ContainerSpec{small("c", 4)}})
 	grows := &specs[4].Containers[0]
 	grows.CPUs, grows.own = 1, true
 	pods := Pods(t, c, specs...)
@@ -53,10 +54,12 @@ func containersMove(t *lab.T) {
 		cpus := t.Set(t.Read(mover.Group.File("cpuset.cpus")))
 		to = t.NodesOf(cpus)
 		anon, _ := lab.AnonByNode(mover.PID)
-		return to.Size() == 1 && to != home && lab.Share(anon, to) >= 0.99, fmt.Sprintf("it may use CPUs %s, its memory %s", cpus, lab.ByNodeText(anon))
+		return to.Size() == 1 && to != home && lab.Share(anon, to) >= 0.99,
+			fmt.Sprintf("it may use CPUs %s, its memory %s", cpus, lab.ByNodeText(anon))
 	})
 	took := time.Since(start)
-	if !slices.ContainsFunc(t.History(), func(e lab.Event) bool { return e.Workload == mover.ID() && e.Code == "balance-doing" }) {
+	if !slices.ContainsFunc(t.History(),
+		func(e lab.Event) bool { return e.Workload == mover.ID() && e.Code == "balance-doing" }) {
 		t.Fatalf("the history does not tell why %s moved: %v", mover.ID(), t.History())
 	}
 	for _, w := range ws {
@@ -83,7 +86,8 @@ func containersMove(t *lab.T) {
 			has := t.Set(t.Read(k.Group.File("cpuset.cpus")))
 			nodes := t.NodesOf(has)
 			anon, _ := lab.AnonByNode(k.PID)
-			return has.Size() == cpus && nodes.Size() == 1 && lab.Share(anon, nodes) >= 0.99, fmt.Sprintf("it has CPUs %s, its memory %s", has, lab.ByNodeText(anon))
+			return has.Size() == cpus && nodes.Size() == 1 && lab.Share(anon, nodes) >= 0.99,
+				fmt.Sprintf("it has CPUs %s, its memory %s", has, lab.ByNodeText(anon))
 		})
 		now := t.NodesOf(t.Set(t.Read(k.Group.File("cpuset.cpus"))))
 		if cpus == 2 && now != was && was != home { // a crowded node has no room
@@ -92,7 +96,8 @@ func containersMove(t *lab.T) {
 	}
 	t.Alive(d)
 	t.Walking(ws)
-	t.Textf("node %s to node %s after %.1f s, those on other nodes stayed; grown to %d CPUs", home, to, took.Seconds(), t.Shape.CPUsPerNode)
+	t.Textf("node %s to node %s after %.1f s, those on other nodes stayed; grown to %d CPUs", home, to, took.Seconds(),
+		t.Shape.CPUsPerNode)
 }
 
 // containersUndo: what a container was given goes back to what it would have had, whether
@@ -108,7 +113,8 @@ func containersUndo(t *lab.T) {
 	own := small("c", 4)
 	own.own, own.CPUs = true, 1
 	under := morePods(t, c, PodSpec{Name: "later", Containers: []ContainerSpec{small("c", 2)}},
-		PodSpec{Name: "own", QoS: "guaranteed", annotations: map[string]string{"homenode.io/class": "dedicated"}, Containers: []ContainerSpec{own}})
+		PodSpec{Name: "own", QoS: "guaranteed", annotations: map[string]string{"homenode.io/class": "dedicated"},
+			Containers: []ContainerSpec{own}})
 	placed := append(slices.Clone(before[:2]), under...)
 	t.AwaitHome(lab.SettleLimit, WalkersOf(placed))
 	for _, w := range WalkersOf(under) {
@@ -124,7 +130,8 @@ func containersUndo(t *lab.T) {
 	}
 	t.Same("after undo --all", old, lab.TakeSnapshot(WalkersOf(before)), about)
 	for _, w := range WalkersOf(under) {
-		if cpus, mems := t.Read(w.Group.File("cpuset.cpus")), t.Read(w.Group.File("cpuset.mems")); cpus != "" || mems != "" {
+		if cpus, mems := t.Read(w.Group.File("cpuset.cpus")), t.Read(w.Group.File("cpuset.mems")); cpus != "" ||
+			mems != "" {
 			t.Fatalf("after undo --all %s still has CPUs %q and memory nodes %q", w.ID(), cpus, mems)
 		}
 	}

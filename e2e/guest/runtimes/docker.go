@@ -21,7 +21,8 @@ const (
 // one of Podman's; it gives the folders of their cgroups.
 func engines(t *lab.T) (docker, podman string) {
 	os.RemoveAll(lab.StateFolder)
-	t.Command("systemd-run", "-q", "--unit=dockerd", "--slice=system.slice", "-p", "Delegate=yes", "dockerd", "--exec-opt", "native.cgroupdriver=cgroupfs",
+	t.Command("systemd-run", "-q", "--unit=dockerd", "--slice=system.slice", "-p", "Delegate=yes", "dockerd",
+		"--exec-opt", "native.cgroupdriver=cgroupfs",
 		"--storage-driver", "vfs", "--bridge=none", "--iptables=false", "--ip6tables=false")
 	t.Defer(func() { lab.Capture([]string{"systemctl", "stop", "dockerd"}, "") })
 	t.OnFailure(func() {
@@ -33,18 +34,24 @@ func engines(t *lab.T) (docker, podman string) {
 		return r.Exit == lab.ExitOK, r.String()
 	})
 	walk := func(slot, node int) []string {
-		return []string{"--network", "none", "--security-opt", "seccomp=unconfined", "--cap-add", "SYS_NICE", "-v", "/e2e:/e2e", "e2e/walker:1",
-			"/bin/sh", "-c", fmt.Sprintf("/bin/sleep 999999 | /e2e/walker --burst 2048 --sleep 3ms --slot %d --mib 64 --threads 2 --place bind:%d --unbind", slot, node)}
+		return []string{"--network", "none", "--security-opt", "seccomp=unconfined", "--cap-add", "SYS_NICE", "-v",
+			"/e2e:/e2e", "e2e/walker:1",
+			"/bin/sh", "-c",
+			fmt.Sprintf("/bin/sleep 999999 | /e2e/walker --burst 2048 --sleep 3ms --slot %d --mib 64 --threads 2 "+
+				"--place bind:%d --unbind", slot, node)}
 	}
 	start := func(name string, engine []string, slot, node int) string {
 		with := func(more ...string) []string { return append(append([]string{}, engine...), more...) }
 		t.Command(with("import", "/image.tar", "e2e/walker:1")...)
-		id := strings.TrimSpace(t.Command(with(append([]string{"run", "-d", "--name", name}, walk(slot, node)...)...)...))
+		id := strings.TrimSpace(
+			t.Command(with(append([]string{"run", "-d", "--name", name}, walk(slot, node)...)...)...))
 		t.Defer(func() { lab.CaptureFor(lab.SystemdLimit, with("rm", "-f", name), "") })
 		return id
 	}
 	docker = lab.CgroupRoot + "/docker/" + start(ofDocker, []string{"docker"}, 1, 3)
-	podman = lab.CgroupRoot + "/machine.slice/libpod-" + start(ofPodman, []string{"podman", "--runtime", "crun", "--cgroup-manager", "systemd", "--storage-driver", "vfs", "--events-backend", "none"}, 2, 1) + ".scope"
+	podman = lab.CgroupRoot + "/machine.slice/libpod-" +
+		start(ofPodman, []string{"podman", "--runtime", "crun", "--cgroup-manager", "systemd", "--storage-driver",
+			"vfs", "--events-backend", "none"}, 2, 1) + ".scope"
 	for _, dir := range []string{docker, podman} {
 		if _, err := os.Stat(dir); err != nil {
 			t.Fatalf("%v", err)
@@ -71,7 +78,8 @@ func dockerPlaced(t *lab.T) {
 	for name, dir := range map[string]string{ofDocker: docker, ofPodman: podman} {
 		t.Poll(lab.SystemdLimit, time.Second, name+" is known by its name", func() (bool, string) {
 			r := lab.Capture([]string{Installed, "explain", name}, "explain")
-			return r.Exit == lab.ExitOK && strings.Contains(r.Out, name) && strings.Contains(r.Out, strings.TrimPrefix(dir, lab.CgroupRoot)[:20]), r.String()
+			return r.Exit == lab.ExitOK && strings.Contains(r.Out, name) &&
+				strings.Contains(r.Out, strings.TrimPrefix(dir, lab.CgroupRoot)[:20]), r.String()
 		})
 	}
 	t.Command(Installed, "undo", "--all")

@@ -234,7 +234,8 @@ func (c *CRI) end(k *Container) error {
 
 // labelled is a pod's labels with those that the kubelet adds.
 func (p *Pod) labelled(more map[string]string) map[string]string {
-	r := map[string]string{"io.kubernetes.pod.name": p.Name, "io.kubernetes.pod.namespace": p.namespace, "io.kubernetes.pod.uid": p.uid}
+	r := map[string]string{"io.kubernetes.pod.name": p.Name, "io.kubernetes.pod.namespace": p.namespace,
+		"io.kubernetes.pod.uid": p.uid}
 	for _, m := range []map[string]string{p.labels, more} {
 		for k, v := range m {
 			r[k] = v
@@ -351,7 +352,8 @@ func (c *CRI) create(p *Pod, s ContainerSpec) (*Container, error) {
 	}
 	var made struct{ ContainerID string }
 	var err error
-	if k.took, err = c.call("CreateContainer", message{"podSandboxId": p.sandbox, "config": config, "sandboxConfig": p.config}, &made); err != nil {
+	if k.took, err = c.call("CreateContainer", message{"podSandboxId": p.sandbox, "config": config,
+		"sandboxConfig": p.config}, &made); err != nil {
 		return nil, err
 	}
 	_, prefix := containerRuntime()
@@ -456,18 +458,20 @@ func UnderRuntime(t *lab.T, o lab.DaemonOptions) *lab.Daemon {
 // connected waits until the runtime says of homenode's plugin that it is connected, after
 // so many bytes of its log.
 func connected(t *lab.T, said int) {
-	t.Poll(30*time.Second, 500*time.Millisecond, "homenode is a plugin of the container runtime", func() (bool, string) {
-		log := lab.ReadText(runtimeLog)
-		connected, last := false, ""
-		for line := range strings.Lines(log[min(said, len(log)):]) {
-			if !strings.Contains(line, "homenode") || !strings.Contains(line, "plugin") {
-				continue
+	t.Poll(30*time.Second, 500*time.Millisecond, "homenode is a plugin of the container runtime",
+		func() (bool, string) {
+			log := lab.ReadText(runtimeLog)
+			connected, last := false, ""
+			for line := range strings.Lines(log[min(said, len(log)):]) {
+				if !strings.Contains(line, "homenode") || !strings.Contains(line, "plugin") {
+					continue
+				}
+				last = line
+				// closed, closing
+				connected = strings.Contains(line, "connected") || (connected && !strings.Contains(line, "clos"))
 			}
-			last = line
-			connected = strings.Contains(line, "connected") || (connected && !strings.Contains(line, "clos")) // closed, closing
-		}
-		return connected, "its log: " + lab.Cut(last)
-	})
+			return connected, "its log: " + lab.Cut(last)
+		})
 }
 
 // firstPageAtHome says what is wrong with how a container began: its first program ran on
@@ -482,7 +486,8 @@ func firstPageAtHome(t *lab.T, k *Container) string {
 		return fmt.Sprintf("%s: %v", k.Called, err)
 	}
 	if s := lab.Share(anon, home); s < 0.99 {
-		return fmt.Sprintf("%s: %.1f %% of its memory on node %s, whose CPUs it began on: %s", k.Called, s*100, home, lab.ByNodeText(anon))
+		return fmt.Sprintf("%s: %.1f %% of its memory on node %s, whose CPUs it began on: %s", k.Called, s*100, home,
+			lab.ByNodeText(anon))
 	}
 	return ""
 }
@@ -492,19 +497,22 @@ const slotMiB = 24
 
 // granted is a line of the configuration: the authors of pods in a namespace may ask for what they like.
 func granted(namespace string) string {
-	return "containers: {annotations: {allow: [class=dedicated, tier=online-strict, importance, memory, near=required], from: {namespaces: [" + namespace + "]}}}\n"
+	return "containers: {annotations: {allow: [class=dedicated, tier=online-strict, importance, memory, " +
+		"near=required], from: {namespaces: [" + namespace + "]}}}\n"
 }
 
 // small is a container with a walker of one thread.
 func small(name string, slot int) ContainerSpec {
-	return ContainerSpec{WalkerSpec: lab.WalkerSpec{Name: name, Slot: slot, MiB: slotMiB, Threads: 1, Place: "local"}, CPUs: 0.5}
+	return ContainerSpec{WalkerSpec: lab.WalkerSpec{Name: name, Slot: slot, MiB: slotMiB, Threads: 1, Place: "local"},
+		CPUs: 0.5}
 }
 
 // numbered makes pods of one small container each.
 func numbered(n, firstSlot int) []PodSpec {
 	var r []PodSpec
 	for i := range n {
-		r = append(r, PodSpec{Name: "p" + strconv.Itoa(i), Containers: []ContainerSpec{small("c", (firstSlot+i)%suite.Slots)}})
+		r = append(r, PodSpec{Name: "p" + strconv.Itoa(i),
+			Containers: []ContainerSpec{small("c", (firstSlot+i)%suite.Slots)}})
 	}
 	return r
 }

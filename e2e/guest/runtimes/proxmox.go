@@ -25,7 +25,8 @@ func proxmoxThreads(t *lab.T) {
 	}
 	config("tags: homenode-dedicated\n")
 	slice := t.NewGroup(lab.CgroupRoot, "qemu.slice")
-	w := t.StartWalkers(slice, lab.WalkerSpec{Name: "100.scope", Slot: 0, MiB: 64, Threads: 2, Place: "bind:0", Unbind: true})[0]
+	w := t.StartWalkers(slice, lab.WalkerSpec{Name: "100.scope", Slot: 0, MiB: 64, Threads: 2, Place: "bind:0",
+		Unbind: true})[0]
 	w.Called = "vm:100"
 	vcpus := lab.ThreadsOf(w.PID)[1:3] // the first is no vCPU's
 	const run = "/run/qemu-server"
@@ -44,7 +45,8 @@ func proxmoxThreads(t *lab.T) {
 		own = [2]lab.Set{of(vcpus[0]), of(vcpus[1])}
 		group, mems := t.Set(lab.ReadText(w.Group.File("cpuset.cpus"))), lab.ReadText(w.Group.File("cpuset.mems"))
 		text := fmt.Sprintf("vCPUs on %v, its cgroup on %v, memory %q", own, group, mems)
-		return own[0].Size() == 1 && own[1].Size() == 1 && own[0] != own[1] && group == own[0]|own[1] && mems != "", text
+		return own[0].Size() == 1 && own[1].Size() == 1 && own[0] != own[1] && group == own[0]|own[1] && mems != "",
+			text
 	}
 	t.Until(60*time.Second, "each vCPU has a CPU of its own", apart)
 	first := own
@@ -91,7 +93,8 @@ func answerQMP(l net.Listener, vcpus []int) {
 			reply := "{}"
 			switch q.Execute {
 			case "query-cpus-fast":
-				reply = fmt.Sprintf(`[{"cpu-index": 0, "thread-id": %d}, {"cpu-index": 1, "thread-id": %d}]`, vcpus[0], vcpus[1])
+				reply = fmt.Sprintf(`[{"cpu-index": 0, "thread-id": %d}, {"cpu-index": 1, "thread-id": %d}]`, vcpus[0],
+					vcpus[1])
 			case "query-memory-size-summary":
 				reply = `{"base-memory": 134217728}`
 			case "query-memdev":

@@ -48,7 +48,9 @@ func Install(t *lab.T) {
 
 // configure writes the configuration of the unit, with patterns of what is left alone.
 func configure(t *lab.T, exclude string) {
-	t.Do(os.WriteFile("/etc/homenode.yaml", []byte("mode: enforce\nmanage: {min_memory: 16MiB, exclude: ["+exclude+"]}\nbalance: {enabled: false}\nmove: {bandwidth: 1GiB}\n"), 0o644))
+	t.Do(os.WriteFile("/etc/homenode.yaml",
+		[]byte("mode: enforce\nmanage: {min_memory: 16MiB, exclude: ["+exclude+
+			"]}\nbalance: {enabled: false}\nmove: {bandwidth: 1GiB}\n"), 0o644))
 }
 
 // serve runs a walker as a service with further options of systemd-run, and gives its
@@ -148,7 +150,8 @@ func systemdUnit(t *lab.T) {
 // systemdCpusets: homenode's CPU sets stand beside systemd's own.
 func systemdCpusets(t *lab.T) {
 	Install(t)
-	admin := serve(t, "system.slice", "admin", "--slot 2 --mib 32 --threads 1 --place bind:0 --unbind", "-p", "AllowedCPUs=4-7")
+	admin := serve(t, "system.slice", "admin", "--slot 2 --mib 32 --threads 1 --place bind:0 --unbind", "-p",
+		"AllowedCPUs=4-7")
 	db := serve(t, "system.slice", "db", "--slot 1 --mib 64 --threads 2 --place bind:3 --unbind")
 	t.Command("systemctl", "start", "homenode")
 	t.Defer(func() {
@@ -187,11 +190,14 @@ func systemdHost(t *lab.T) {
 	state := func() string {
 		s := ""
 		for _, u := range units {
-			s += fmt.Sprintf("%s: %s, %s, %s\n", u, Show(t, u, "AllowedCPUs"), lab.ReadText(lab.CgroupRoot+"/"+u+"/cpuset.cpus"), lab.ReadText(lab.CgroupRoot+"/"+u+"/cpuset.cpus.effective"))
+			s += fmt.Sprintf("%s: %s, %s, %s\n", u, Show(t, u, "AllowedCPUs"),
+				lab.ReadText(lab.CgroupRoot+"/"+u+"/cpuset.cpus"),
+				lab.ReadText(lab.CgroupRoot+"/"+u+"/cpuset.cpus.effective"))
 		}
 		return s
 	}
-	serve(t, "system.slice", "db", "--slot 1 --mib 32 --threads 1 --place local", "-p", "AllowedMemoryNodes=0-3") // cpuset is on
+	// cpuset is on
+	serve(t, "system.slice", "db", "--slot 1 --mib 32 --threads 1 --place local", "-p", "AllowedMemoryNodes=0-3")
 	before, settings := state(), lab.HostSettings()
 	report := lab.Capture([]string{Installed, "host", "report"}, "host report")
 	if !strings.Contains(report.Out, "system.slice") {

@@ -19,7 +19,8 @@ func systemdBatch(t *lab.T) {
 	Install(t)
 	const slice = "/homenode.slice/homenode-batch.slice"
 	start := func() *lab.Walker {
-		return t.WalkerBehind("batch", []string{Installed, "run", "--quiet", "--class", "batch", "--", "/e2e/walker", "--slot", "8", "--mib", "32", "--threads", "1", "--place", "local"})
+		return t.WalkerBehind("batch", []string{Installed, "run", "--quiet", "--class", "batch", "--", "/e2e/walker",
+			"--slot", "8", "--mib", "32", "--threads", "1", "--place", "local"})
 	}
 	of := func(pid int) string {
 		return strings.TrimPrefix(strings.TrimSpace(lab.ReadText(fmt.Sprintf("/proc/%d/cgroup", pid))), "0::")
@@ -42,7 +43,9 @@ func systemdBatch(t *lab.T) {
 			t.Fatalf("%s it is in %s, not %s", when, got, want)
 		}
 		for _, unit := range []string{"homenode.slice", "homenode-batch.slice"} {
-			if got, file := Show(t, unit, "CPUWeight"), lab.ReadText(lab.CgroupRoot+Show(t, unit, "ControlGroup")+"/cpu.idle"); (got != "idle" && got != "0") || file != "1" {
+			if got, file := Show(t, unit, "CPUWeight"),
+				lab.ReadText(lab.CgroupRoot+Show(t, unit, "ControlGroup")+"/cpu.idle"); (got != "idle" && got != "0") ||
+				file != "1" {
 				t.Fatalf("%s CPUWeight of %s is %q, its cpu.idle %q", when, unit, got, file)
 			}
 		}

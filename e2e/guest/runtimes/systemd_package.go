@@ -47,14 +47,16 @@ func systemdPackage(t *lab.T) {
 		}
 		return s
 	}
-	for _, dir := range []string{"/usr/share/doc/", "/usr/share/man/"} { // which are empty here alone: dpkg would take them away
+	// which are empty here alone: dpkg would take them away
+	for _, dir := range []string{"/usr/share/doc/", "/usr/share/man/"} {
 		t.Do(os.WriteFile(dir+"kept", nil, 0o644))
 	}
 	files, set := filesOnDisk(), settings()
 
 	t.Command("dpkg", "--force-depends", "-i", "/e2e/homenode.deb")
 	t.Defer(func() { lab.Capture([]string{"dpkg", "--purge", "homenode"}, "") })
-	if s, e := Show(t, "homenode", "ActiveState"), Show(t, "homenode", "UnitFileState"); s != "inactive" || e != "disabled" {
+	if s, e := Show(t, "homenode", "ActiveState"), Show(t, "homenode", "UnitFileState"); s != "inactive" ||
+		e != "disabled" {
 		t.Fatalf("after the installation the service is %s, %s", s, e)
 	}
 	t.Command("systemctl", "enable", "--now", "homenode")
@@ -107,13 +109,15 @@ func systemdPackage(t *lab.T) {
 	if s := Show(t, "homenode", "LoadState"); s != "not-found" {
 		t.Fatalf("systemd has the unit still: %s", s)
 	}
-	t.Textf("%v in enforce mode: %d events, the last after %v; %d lines in the journal, %s ns of CPU, %s bytes; nothing left behind", enforceFor, changes, quiet.Sub(start).Round(time.Second), lines, used, memory)
+	t.Textf("%v in enforce mode: %d events, the last after %v; %d lines in the journal, %s ns of CPU, %s bytes; "+
+		"nothing left behind", enforceFor, changes, quiet.Sub(start).Round(time.Second), lines, used, memory)
 }
 
 // filesOnDisk lists everything on the root's disk, with mode, owner, size and time of change of files,
 // but for dpkg's own records, the journal and what is temporary.
 func filesOnDisk() map[string]string {
-	not := []string{"/proc", "/sys", "/dev", "/run", "/tmp", "/e2e", "/var/lib/dpkg", "/var/log", "/var/cache/ldconfig", "/etc/ld.so.cache"}
+	not := []string{"/proc", "/sys", "/dev", "/run", "/tmp", "/e2e", "/var/lib/dpkg", "/var/log", "/var/cache/ldconfig",
+		"/etc/ld.so.cache"}
 	r := map[string]string{}
 	filepath.WalkDir("/", func(path string, d fs.DirEntry, _ error) error {
 		if slices.Contains(not, path) {

@@ -35,7 +35,8 @@ const threadsThatAllocate = `(dotimes [_ 16]
 func RedisServer() Program {
 	return Program{
 		Name: "redis",
-		Argv: []string{"/usr/bin/redis-server", "--save", "", "--port", "0", "--unixsocket", "/tmp/redis.sock", "--dir", "/tmp", "--enable-debug-command", "yes"},
+		Argv: []string{"/usr/bin/redis-server", "--save", "", "--port", "0", "--unixsocket", "/tmp/redis.sock", "--dir",
+			"/tmp", "--enable-debug-command", "yes"},
 		Ready: func() bool {
 			return lab.Capture([]string{"redis-cli", "-s", "/tmp/redis.sock", "ping"}, "").Exit == lab.ExitOK
 		},
@@ -67,11 +68,13 @@ func PostgresServer(t *lab.T) Program {
 	if r := lab.CaptureFor(5*time.Minute, initial, "initdb"); r.Exit != lab.ExitOK {
 		t.Fatalf("%s", r)
 	}
-	sql := "create table t as select i, repeat('homenode', 20) s from generate_series(1, 100000) i; select count(*), max(length(s)) from t"
+	sql := "create table t as select i, repeat('homenode', 20) s from generate_series(1, 100000) i; select count(*), " +
+		"max(length(s)) from t"
 	psql := func(q string) []string { return AsPostgres(bin+"/psql", "-h", "/tmp", "-d", "postgres", "-Atc", q) }
 	return Program{
-		Name:  "postgres",
-		Argv:  AsPostgres(bin+"/postgres", "-D", data, "-k", "/tmp", "-c", "listen_addresses=", "-c", "shared_buffers=64MB", "-c", "jit=off", "-c", "fsync=off"),
+		Name: "postgres",
+		Argv: AsPostgres(bin+"/postgres", "-D", data, "-k", "/tmp", "-c", "listen_addresses=", "-c",
+			"shared_buffers=64MB", "-c", "jit=off", "-c", "fsync=off"),
 		Ready: func() bool { return lab.Capture(psql("select 1"), "").Exit == lab.ExitOK },
 		Fill:  psql(sql),
 	}
@@ -91,8 +94,9 @@ func systemdPrograms(t *lab.T) {
 		RedisServer(),
 		PostgresServer(t),
 		{
-			Name:  "java",
-			Argv:  []string{java[0], "-Xms160m", "-Xmx160m", "-XX:+UseParallelGC", "-cp", strings.Join(jars, ":"), "clojure.main", "-e", threadsThatAllocate},
+			Name: "java",
+			Argv: []string{java[0], "-Xms160m", "-Xmx160m", "-XX:+UseParallelGC", "-cp", strings.Join(jars, ":"),
+				"clojure.main", "-e", threadsThatAllocate},
 			Ready: func() bool { _, err := os.Stat("/tmp/java.ready"); return err == nil },
 		},
 	}
@@ -193,7 +197,8 @@ func unitAtHome(t *lab.T, unit string, home lab.Set) lab.Set {
 	for _, n := range own {
 		pages += n
 	}
-	t.Row("Programs under homenode run", unit, fmt.Sprint(processes), fmt.Sprintf("%d MiB", pages*4/1024), home.String(), fmt.Sprintf("%.2f %%", lab.Share(own, home)*100))
+	t.Row("Programs under homenode run", unit, fmt.Sprint(processes), fmt.Sprintf("%d MiB", pages*4/1024),
+		home.String(), fmt.Sprintf("%.2f %%", lab.Share(own, home)*100))
 	return home
 }
 
@@ -202,7 +207,8 @@ func unitAtHome(t *lab.T, unit string, home lab.Set) lab.Set {
 func systemdScope(t *lab.T) {
 	Install(t)
 	c := exec.Command(Installed, "run", "--quiet", "--scope", "--unit", "job", "--cpus", "2", "--memory", "64MiB", "--",
-		"/bin/sh", "-c", "/bin/sleep infinity | /e2e/walker --burst 2048 --sleep 3ms --slot 2 --mib 32 --threads 1 --place local")
+		"/bin/sh", "-c",
+		"/bin/sleep infinity | /e2e/walker --burst 2048 --sleep 3ms --slot 2 --mib 32 --threads 1 --place local")
 	t.Do(c.Start())
 	t.Defer(func() { lab.Capture([]string{"systemctl", "stop", "job.scope"}, ""); c.Wait() })
 	const scope = "/system.slice/job.scope"
@@ -210,7 +216,8 @@ func systemdScope(t *lab.T) {
 		n, _ := strconv.Atoi(lab.ReadText(lab.CgroupRoot + scope + "/memory.current"))
 		return n >= 32<<20, fmt.Sprintf("%s has %d bytes", scope, n)
 	})
-	if procs := strings.Fields(lab.ReadText(lab.CgroupRoot + scope + "/cgroup.procs")); len(procs) != 3 || !slices.Contains(procs, strconv.Itoa(c.Process.Pid)) {
+	if procs := strings.Fields(lab.ReadText(lab.CgroupRoot + scope + "/cgroup.procs")); len(procs) != 3 ||
+		!slices.Contains(procs, strconv.Itoa(c.Process.Pid)) {
 		t.Fatalf("in %s are %q; want %d and its two children", scope, procs, c.Process.Pid)
 	}
 	cpus := Show(t, "job.scope", "AllowedCPUs")
@@ -218,8 +225,10 @@ func systemdScope(t *lab.T) {
 		t.Fatalf("AllowedCPUs is %q, cpuset.cpus %q", cpus, lab.ReadText(lab.CgroupRoot+scope+"/cpuset.cpus"))
 	}
 	home := unitAtHome(t, "job.scope", 0)
-	t.Must(lab.Capture([]string{Installed, "run", "--scope", "--class", "dedicated", "--", "true"}, "run --scope --class dedicated"), lab.ExitUsage)
-	t.Must(lab.Capture([]string{Installed, "run", "--scope", "--unit", "job", "--", "true"}, "run --scope with the name of another"), lab.ExitForbidden)
+	t.Must(lab.Capture([]string{Installed, "run", "--scope", "--class", "dedicated", "--", "true"},
+		"run --scope --class dedicated"), lab.ExitUsage)
+	t.Must(lab.Capture([]string{Installed, "run", "--scope", "--unit", "job", "--", "true"},
+		"run --scope with the name of another"), lab.ExitForbidden)
 
 	// Undo takes the restrictions of the scope away, and then gives the process its CPUs back.
 	allowed := func(pid int) string {
@@ -229,16 +238,19 @@ func systemdScope(t *lab.T) {
 		return ""
 	}
 	want := allowed(os.Getpid())
-	if out := t.Must(lab.Capture([]string{Installed, "undo", "job.scope"}, "undo job.scope"), lab.ExitOK).Out; !strings.Contains(out, "AllowedCPUs job.scope: "+strings.ReplaceAll(cpus, " ", ",")) {
+	if out := t.Must(lab.Capture([]string{Installed, "undo", "job.scope"}, "undo job.scope"),
+		lab.ExitOK).Out; !strings.Contains(out, "AllowedCPUs job.scope: "+strings.ReplaceAll(cpus, " ", ",")) {
 		t.Fatalf("undo says %q", out)
 	}
-	if now, file := Show(t, "job.scope", "AllowedCPUs"), lab.ReadText(lab.CgroupRoot+scope+"/cpuset.cpus"); now != "" || file != "" {
+	if now, file := Show(t, "job.scope", "AllowedCPUs"), lab.ReadText(lab.CgroupRoot+scope+"/cpuset.cpus"); now != "" ||
+		file != "" {
 		t.Fatalf("after undo AllowedCPUs is %q, cpuset.cpus %q", now, file)
 	}
 	if now := allowed(c.Process.Pid); now != want {
 		t.Fatalf("after undo %d may use CPUs %s, others %s", c.Process.Pid, now, want)
 	}
-	bound := exec.Command(Installed, "run", "--quiet", "--scope", "--unit", "bound", "--cpus", "1", "--membind", "1", "--", "/bin/sleep", "infinity")
+	bound := exec.Command(Installed, "run", "--quiet", "--scope", "--unit", "bound", "--cpus", "1", "--membind", "1",
+		"--", "/bin/sleep", "infinity")
 	t.Do(bound.Start())
 	t.Defer(func() { lab.Capture([]string{"systemctl", "stop", "bound.scope"}, ""); bound.Wait() })
 	t.Poll(lab.SystemdLimit, time.Second, "the other scope is there", func() (bool, string) {

@@ -65,7 +65,8 @@ func vmCommandAs(wrap []string, args ...string) lab.Result {
 }
 
 func virsh(args ...string) lab.Result {
-	return lab.CaptureFor(vmLimit, append([]string{"virsh", "-q", "-c", "qemu:///system"}, args...), "(virsh) "+strings.Join(args, " "))
+	return lab.CaptureFor(vmLimit, append([]string{"virsh", "-q", "-c", "qemu:///system"}, args...),
+		"(virsh) "+strings.Join(args, " "))
 }
 
 // image makes a boot disk with the program that walks over a guest's memory.
@@ -87,11 +88,13 @@ func sixGuests(t *lab.T) {
 		if v.runs() || virsh("domstate", v.name).Exit == lab.ExitOK {
 			continue
 		}
-		t.Must(vmCommand("define", "--emulated", "--flavor", v.flavor, "--name", v.name, "--disk", image(t, v.name)+",format=raw"), lab.ExitOK)
+		t.Must(vmCommand("define", "--emulated", "--flavor", v.flavor, "--name", v.name, "--disk",
+			image(t, v.name)+",format=raw"), lab.ExitOK)
 	}
 	defined := time.Now()
 	startVMs(t, six)
-	t.Logf("six guests: defined in %.1f s, started in %.1f s", defined.Sub(start).Seconds(), time.Since(defined).Seconds())
+	t.Logf("six guests: defined in %.1f s, started in %.1f s", defined.Sub(start).Seconds(),
+		time.Since(defined).Seconds())
 }
 
 // startVMs starts guests side by side and waits until their memory is touched.

@@ -62,11 +62,13 @@ func cellRAM(t *lab.T, v *vm, asked []lab.Set) (r []lab.Mapping) {
 // cell go, the others stay, and undo and release put back what was.
 func libvirtCells(t *lab.T) {
 	v := floating
-	t.Do(os.WriteFile(flavorsPath, []byte("flavors:\n  - {name: floating, class: shared, vcpus: 6, memory: 192MiB, exact_nodes: 2}\n"), 0o644))
+	t.Do(os.WriteFile(flavorsPath,
+		[]byte("flavors:\n  - {name: floating, class: shared, vcpus: 6, memory: 192MiB, exact_nodes: 2}\n"), 0o644))
 	remove(v.name)
 	t.Defer(func() { remove(v.name) })
 	lab.FreshState()
-	t.Must(vmCommand("define", "--emulated", "--flavor", v.flavor, "--name", v.name, "--disk", image(t, v.name)+",format=raw"), lab.ExitOK)
+	t.Must(vmCommand("define", "--emulated", "--flavor", v.flavor, "--name", v.name, "--disk",
+		image(t, v.name)+",format=raw"), lab.ExitOK)
 	walksItsCells(t, v)
 	defined := t.Must(virsh("dumpxml", "--inactive", v.name), lab.ExitOK).Out
 	startVMs(t, []*vm{v})
@@ -94,7 +96,8 @@ func libvirtCells(t *lab.T) {
 				here += pages
 			}
 		}
-		return 100*here >= 95*all, fmt.Sprintf("cell %d: %d of %d pages on node %s, vCPUs on %s", k, here, all, at, t.NodesOf(on(k)))
+		return 100*here >= 95*all, fmt.Sprintf("cell %d: %d of %d pages on node %s, vCPUs on %s", k, here, all, at,
+			t.NodesOf(on(k)))
 	}
 	for k, at := range started {
 		if ok, said := lies(k, at); !ok {

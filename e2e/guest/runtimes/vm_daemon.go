@@ -20,8 +20,10 @@ import (
 // in this small machine is left alone.
 func overGuests(t *lab.T, manage string, balance bool) *lab.Daemon {
 	return t.StartDaemon(lab.DaemonOptions{
-		Mode: "enforce", Balance: balance, Exclude: "guest, homenode-next, sh, virsh, dbus-daemon, libvirtd, libvirt-dbus, virtlogd",
-		Extra: fmt.Sprintf("libvirt: {manage: %s}\nreserve: {cpus: %q, memory: 32MiB}\npolicy: {overcommit: 8}\n", manage, reserved),
+		Mode: "enforce", Balance: balance,
+		Exclude: "guest, homenode-next, sh, virsh, dbus-daemon, libvirtd, libvirt-dbus, virtlogd",
+		Extra: fmt.Sprintf("libvirt: {manage: %s}\nreserve: {cpus: %q, memory: 32MiB}\npolicy: {overcommit: 8}\n",
+			manage, reserved),
 	})
 }
 
@@ -31,7 +33,8 @@ func seen(t *lab.T, d *lab.Daemon, vms []*vm) {
 		r := lab.Homenode("status", "--json")
 		for _, v := range vms {
 			if !strings.Contains(r.Out, `"vm:`+v.name+`"`) {
-				return false, fmt.Sprintf("no %s (status %d, %s); the daemon last said %s", v.name, r.Exit, lab.Cut(r.Err), last(d.Text()))
+				return false, fmt.Sprintf("no %s (status %d, %s); the daemon last said %s", v.name, r.Exit,
+					lab.Cut(r.Err), last(d.Text()))
 			}
 		}
 		return true, ""
@@ -131,7 +134,8 @@ func libvirtStarted(t *lab.T) {
 		t.Poll(vmLimit, time.Second, v.name+" comes to a home", func() (bool, string) {
 			nodes := t.NodesOf(union(vcpus(t, v)))
 			anon, _ := lab.AnonByNode(v.pid())
-			return nodes.Size() == 1 && lab.Share(anon, nodes) >= 0.99, fmt.Sprintf("its vCPU may use CPUs %s, its memory %s", union(vcpus(t, v)), lab.ByNodeText(anon))
+			return nodes.Size() == 1 && lab.Share(anon, nodes) >= 0.99,
+				fmt.Sprintf("its vCPU may use CPUs %s, its memory %s", union(vcpus(t, v)), lab.ByNodeText(anon))
 		})
 		floatsAtHome(t, v, taken)
 	}
@@ -151,7 +155,8 @@ func libvirtStarted(t *lab.T) {
 		}
 	}
 	t.Stop(d)
-	t.Textf("adopted to node %s, started on node %s; %s; %s", t.NodesOf(union(vcpus(t, plain))), t.NodesOf(union(vcpus(t, brief))), left, why)
+	t.Textf("adopted to node %s, started on node %s; %s; %s", t.NodesOf(union(vcpus(t, plain))),
+		t.NodesOf(union(vcpus(t, brief))), left, why)
 }
 
 // lastCPUTaken binds a guest by hand to the last CPU over which some shared guest
@@ -167,7 +172,8 @@ func lastCPUTaken(t *lab.T, by *vm, taken lab.Set) string {
 	t.Poll(vmLimit, time.Second, v.name+" leaves CPU "+cpu.String(), func() (bool, string) {
 		now := union(vcpus(t, v))
 		anon, _ := lab.AnonByNode(v.pid())
-		return now&cpu == 0 && lab.Share(anon, t.NodesOf(now)) >= 0.99, fmt.Sprintf("its vCPUs may use CPUs %s, its memory %s", now, lab.ByNodeText(anon))
+		return now&cpu == 0 && lab.Share(anon, t.NodesOf(now)) >= 0.99,
+			fmt.Sprintf("its vCPUs may use CPUs %s, its memory %s", now, lab.ByNodeText(anon))
 	})
 	floatsAtHome(t, v, taken|cpu)
 	if is := union(vcpus(t, by)); is != cpu {
@@ -204,7 +210,8 @@ func libvirtBalance(t *lab.T) {
 	start := time.Now()
 	t.Poll(vmLimit, 2*time.Second, "the crowded guest leaves, its memory with it", func() (bool, string) {
 		w := whereIs(mover)
-		return w.nodes.Size() == 1 && w.nodes != home && t.NodesOf(union(vcpus(t, mover))) == w.nodes, fmt.Sprintf("%+v", w)
+		return w.nodes.Size() == 1 && w.nodes != home && t.NodesOf(union(vcpus(t, mover))) == w.nodes,
+			fmt.Sprintf("%+v", w)
 	})
 	took := time.Since(start)
 	unmoved(t, "while the other left", []*vm{idle}, was)
@@ -220,7 +227,8 @@ func libvirtBalance(t *lab.T) {
 	anon, _ := lab.AnonByNode(mover.pid())
 	at := t.NodesOf(union(vcpus(t, mover)))
 	t.Alive(d)
-	t.Textf("node %s to node %s after %.1f s, %.1f %% of its memory there", home, at, took.Seconds(), 100*lab.Share(anon, at))
+	t.Textf("node %s to node %s after %.1f s, %.1f %% of its memory there", home, at, took.Seconds(),
+		100*lab.Share(anon, at))
 }
 
 // sleeps lets the program on a guest's disk rest for so long after each MiB, 0 for not at all (pacer.s).

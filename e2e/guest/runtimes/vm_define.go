@@ -38,7 +38,8 @@ func dedicatedAtHome(t *lab.T, v *vm, taken lab.Set) lab.Set {
 	vcpus := vcpus(t, v)
 	cpus := union(vcpus)
 	if cpus.Size() != v.vcpus || cpus&taken != 0 || cpus&t.Set(reserved) != 0 {
-		t.Fatalf("%s: its %d vCPUs may use %v; others have %s, the host has %s", v.name, v.vcpus, vcpus, taken, reserved)
+		t.Fatalf("%s: its %d vCPUs may use %v; others have %s, the host has %s", v.name, v.vcpus, vcpus, taken,
+			reserved)
 	}
 	nodes := t.NodesOf(cpus)
 	if nodes.Size() != v.nodes {
@@ -49,7 +50,8 @@ func dedicatedAtHome(t *lab.T, v *vm, taken lab.Set) lab.Set {
 	switch {
 	case v.emulator == "share" && emulator != cpus,
 		v.emulator == "housekeeping" && emulator != t.Set(reserved),
-		v.emulator == "isolate" && (emulator.Size() != 1 || !emulator.Within(lab.CPUsOf(nodes)) || emulator&(cpus|taken) != 0):
+		v.emulator == "isolate" && (emulator.Size() != 1 || !emulator.Within(lab.CPUsOf(nodes)) ||
+			emulator&(cpus|taken) != 0):
 		t.Fatalf("%s: emulator threads on CPUs %s by %q, vCPUs on %s", v.name, emulator, v.emulator, cpus)
 	}
 	if v.emulator == "isolate" {
@@ -80,7 +82,8 @@ func floatsAtHome(t *lab.T, v *vm, taken lab.Set) {
 	floats := union(vcpus(t, v))
 	nodes := t.NodesOf(floats)
 	if nodes.Size() != v.nodes || floats&(taken|t.Set(reserved)) != 0 {
-		t.Fatalf("%s: floats over CPUs %s of nodes %s; %s are others', %s the host's", v.name, floats, nodes, taken, reserved)
+		t.Fatalf("%s: floats over CPUs %s of nodes %s; %s are others', %s the host's", v.name, floats, nodes, taken,
+			reserved)
 	}
 	for name, sets := range v.threads() {
 		if union(sets) != floats {
@@ -95,7 +98,8 @@ func memoryAtHome(t *lab.T, v *vm, nodes lab.Set) {
 	anon, err := lab.AnonByNode(v.pid())
 	t.Do(err)
 	at := lab.Share(anon, nodes)
-	t.Row("Guests of libvirt: where QEMU's memory lies", v.name, v.flavor, "node "+nodes.String(), lab.ByNodeText(anon), fmt.Sprintf("%.1f %%", at*100))
+	t.Row("Guests of libvirt: where QEMU's memory lies", v.name, v.flavor, "node "+nodes.String(), lab.ByNodeText(anon),
+		fmt.Sprintf("%.1f %%", at*100))
 	if at < 0.99 {
 		maps, _ := lab.NumaMaps(v.pid())
 		for _, m := range maps {

@@ -35,7 +35,8 @@ func Storage(node string) error {
 	if err := os.WriteFile("/proc/self/comm", []byte("qemu-nbd"), 0); err != nil {
 		return err
 	}
-	b, err := syscall.Mmap(-1, 0, storageMiB<<20, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_PRIVATE|syscall.MAP_ANON)
+	b, err := syscall.Mmap(-1, 0, storageMiB<<20, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_PRIVATE|syscall.MAP_ANON)
 	if err != nil {
 		return err
 	}
@@ -185,7 +186,8 @@ func libvirtHelper(t *lab.T) {
 	stored := &vm{name: "stored", vcpus: 1, mib: 48, nodes: 1}
 	disk := `<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='nbd'><host transport='unix' socket='` + storageSocket + `'/></source><target dev='vda' bus='virtio'/></disk>`
 	remove(stored.name)
-	t.Must(virsh("define", xmlFile(t, stored.name, strings.Replace(plainXML(stored.name, ""), "<memballoon", disk+"<memballoon", 1))), lab.ExitOK)
+	t.Must(virsh("define", xmlFile(t, stored.name, strings.Replace(plainXML(stored.name, ""), "<memballoon",
+		disk+"<memballoon", 1))), lab.ExitOK)
 	t.Defer(func() { remove(stored.name) })
 	t.Do(os.WriteFile(flavorsPath, []byte(flavors), 0o644))
 	t.Must(vmCommand("adopt", stored.name), lab.ExitOK)
@@ -204,14 +206,17 @@ func libvirtHelper(t *lab.T) {
 			anon, _ := lab.AnonByNode(pid)
 			cpus := t.Affinities(pid)
 			return t.NodesOf(cpus) == lab.SetOf(node) && lab.Share(anon, lab.SetOf(node)) >= 0.9,
-				fmt.Sprintf("it may use CPUs %s, its memory %s; %s", cpus, lab.ByNodeText(anon), lab.Homenode("explain", fmt.Sprintf("pid:%d", pid)).Out)
+				fmt.Sprintf("it may use CPUs %s, its memory %s; %s", cpus, lab.ByNodeText(anon),
+					lab.Homenode("explain", fmt.Sprintf("pid:%d", pid)).Out)
 		})
 	}
 	comes(1)
-	if r := t.Must(lab.Homenode("explain", fmt.Sprintf("pid:%d", pid)), lab.ExitOK); !strings.Contains(r.Out, "works for vm:stored and follows") {
+	if r := t.Must(lab.Homenode("explain", fmt.Sprintf("pid:%d", pid)), lab.ExitOK); !strings.Contains(r.Out,
+		"works for vm:stored and follows") {
 		t.Fatalf("%s", r)
 	}
-	if r := t.Must(lab.Homenode("explain", "vm:stored"), lab.ExitOK); !strings.Contains(r.Out, storageSocket) || !strings.Contains(r.Out, "it comes here") {
+	if r := t.Must(lab.Homenode("explain", "vm:stored"), lab.ExitOK); !strings.Contains(r.Out, storageSocket) ||
+		!strings.Contains(r.Out, "it comes here") {
 		t.Fatalf("%s", r)
 	}
 	t.Must(vmCommand("move", stored.name, "--nodes", "2"), lab.ExitOK)

@@ -59,7 +59,8 @@ func unmoved(t *lab.T, when string, vms []*vm, was map[string]where) {
 // saysWhy fails the test unless a command failed with one line that says why.
 func saysWhy(t *lab.T, r lab.Result, exits ...int) {
 	said := strings.TrimSpace(r.Err)
-	if !slices.Contains(exits, r.Exit) || said == "" || strings.Contains(said, "\n") || strings.Contains(said, "goroutine") {
+	if !slices.Contains(exits, r.Exit) || said == "" || strings.Contains(said, "\n") ||
+		strings.Contains(said, "goroutine") {
 		t.Fatalf("%s; wanted status %v and one line that says why", r, exits)
 	}
 	t.Logf("%s: status %d, %s", r.Args, r.Exit, said)
@@ -141,7 +142,8 @@ const byHand = "7,15"
 
 // strangers are plain and pinned, running.
 func strangers(t *lab.T) {
-	for v, more := range map[*vm]string{plain: "", pinned: fmt.Sprintf("<cputune><vcpupin vcpu='0' cpuset='%s'/></cputune>", byHand)} {
+	for v, more := range map[*vm]string{plain: "",
+		pinned: fmt.Sprintf("<cputune><vcpupin vcpu='0' cpuset='%s'/></cputune>", byHand)} {
 		if !v.runs() && virsh("domstate", v.name).Exit != lab.ExitOK {
 			t.Must(virsh("define", xmlFile(t, v.name, plainXML(v.name, more))), lab.ExitOK)
 		}
@@ -159,7 +161,8 @@ func libvirtAdopt(t *lab.T) {
 	before := t.Must(virsh("dumpxml", "--inactive", "plain"), lab.ExitOK).Out
 	bound := func() bool {
 		xml := t.Must(virsh("dumpxml", "--inactive", "plain"), lab.ExitOK).Out
-		return strings.Contains(xml, "homenode") && strings.Contains(xml, "<memory mode='restrictive'") && strings.Contains(xml, "cpuset=")
+		return strings.Contains(xml, "homenode") && strings.Contains(xml, "<memory mode='restrictive'") &&
+			strings.Contains(xml, "cpuset=")
 	}
 	r := t.Must(vmCommand("adopt", "--all"), lab.ExitNo)
 	if !strings.Contains(r.Err, "pinned") || !strings.Contains(r.Out, "plain") || !bound() {
@@ -300,7 +303,8 @@ func libvirtVanish(t *lab.T) {
 	stop.Store(true)
 	times := <-gone
 	unmoved(t, "while another came and went", six, was)
-	t.Textf("came and went %d times: seen %d, adopted %d, refused %d times in %d", times, seen, adopted, refused, rounds)
+	t.Textf("came and went %d times: seen %d, adopted %d, refused %d times in %d", times, seen, adopted, refused,
+		rounds)
 }
 
 // libvirtUnprivileged: who may not use libvirt is told so in one line.
@@ -317,7 +321,8 @@ func libvirtUnprivileged(t *lab.T) {
 func libvirtDestroy(t *lab.T) {
 	sixGuests(t)
 	define := func() lab.Result {
-		return vmCommand("define", "--emulated", "--flavor", "wide", "--name", "second", "--disk", image(t, "second")+",format=raw")
+		return vmCommand("define", "--emulated", "--flavor", "wide", "--name", "second", "--disk",
+			image(t, "second")+",format=raw")
 	}
 	saysWhy(t, define(), lab.ExitNo)
 	t.Must(virsh("destroy", "wide"), lab.ExitOK)

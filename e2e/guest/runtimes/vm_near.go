@@ -35,12 +35,14 @@ func libvirtRequired(t *lab.T) {
 	}
 	lab.FreshState()
 	define := func(flavor, name string, more ...string) lab.Result {
-		return vmCommand(append([]string{"define", "--emulated", "--flavor", flavor, "--name", name, "--disk", image(t, name) + ",format=raw"}, more...)...)
+		return vmCommand(append([]string{"define", "--emulated", "--flavor", flavor, "--name", name, "--disk",
+			image(t, name) + ",format=raw"}, more...)...)
 	}
 	t.Must(define("six", "filler", "--nodes", home.String()), lab.ExitOK)
 	refused := define("four", "close", "--near", near+",policy=required")
 	saysWhy(t, refused, lab.ExitNo)
-	if !strings.Contains(refused.Err, "It has to be on node "+home.String()+", where "+card.Name+" is") || virsh("domstate", "close").Exit == lab.ExitOK {
+	if !strings.Contains(refused.Err, "It has to be on node "+home.String()+", where "+card.Name+" is") ||
+		virsh("domstate", "close").Exit == lab.ExitOK {
 		t.Fatalf("%s", refused)
 	}
 	saysWhy(t, define("four", "close", "--near", "device=none0,policy=required"), lab.ExitNo)
@@ -193,7 +195,8 @@ func libvirtNear(t *lab.T) {
 	startVMs(t, []*vm{v})
 	first, home := lab.SetOf(0), lab.SetOf(t.Shape.NIC)
 	at := func() string {
-		return fmt.Sprintf("vCPU on CPUs %s, vhost thread on %s, memory %+v", union(vcpus(t, v)), lab.Allowed(v.pid())[v.vhostThread()], whereIs(v).nodes)
+		return fmt.Sprintf("vCPU on CPUs %s, vhost thread on %s, memory %+v", union(vcpus(t, v)),
+			lab.Allowed(v.pid())[v.vhostThread()], whereIs(v).nodes)
 	}
 	if w := whereIs(v); w.nodes != first || t.NodesOf(union(vcpus(t, v))) != first || v.vhostThread() == 0 {
 		t.Fatalf("it was to start on node %s, with a vhost thread: %s", first, at())
@@ -208,7 +211,8 @@ func libvirtNear(t *lab.T) {
 		t.Fatalf("the link is %+v; wanted %q, node %s", l, way, home)
 	}
 	lab.Warm(75 * time.Second)
-	if l = linkOf(t, v, card.Name); l.Weight != 0 || *l.MiBs >= 1 || t.NodesOf(union(vcpus(t, v))) != first || whereIs(v).nodes != first {
+	if l = linkOf(t, v, card.Name); l.Weight != 0 || *l.MiBs >= 1 || t.NodesOf(union(vcpus(t, v))) != first ||
+		whereIs(v).nodes != first {
 		t.Fatalf("it is silent, and its link is %+v; %s", l, at())
 	}
 	for _, e := range t.History() {
@@ -225,7 +229,8 @@ func libvirtNear(t *lab.T) {
 		if strings.Contains(said, way+"; ") && strings.Contains(said, "; weight ") {
 			explained = said
 		}
-		came := whereIs(v).nodes == home && t.NodesOf(union(vcpus(t, v))) == home && t.NodesOf(lab.Allowed(pid)[v.vhostThread()]) == home
+		came := whereIs(v).nodes == home && t.NodesOf(union(vcpus(t, v))) == home &&
+			t.NodesOf(lab.Allowed(pid)[v.vhostThread()]) == home
 		return came && explained != "", at() + "\n" + said
 	})
 	took := time.Since(begun)
@@ -238,7 +243,10 @@ func libvirtNear(t *lab.T) {
 		}
 	}
 	history := t.History()
-	i := slices.IndexFunc(history, func(e lab.Event) bool { return e.Workload == "vm:"+v.name && e.Code == "balance-doing" })
+	i := slices.IndexFunc(history, func(e lab.Event) bool {
+		return e.Workload == "vm:"+v.name &&
+			e.Code == "balance-doing"
+	})
 	if i < 0 || !strings.Contains(history[i].Text, card.Name) {
 		t.Fatalf("the history does not tell why: %v", history)
 	}
@@ -248,5 +256,6 @@ func libvirtNear(t *lab.T) {
 	_, weighs, _ := strings.Cut(explained, way+"; ")
 	weighs, _, _ = strings.Cut(weighs, "\n  vhost ")
 	t.Textf("from node %s to %s %.0f s after it began to send, %.1f %% of its memory there. %s %s",
-		first, home, took.Seconds(), 100*lab.Share(anon, home), strings.Join(strings.Fields(strings.Replace(weighs, ")", ".", 1)), " "), history[i].Text)
+		first, home, took.Seconds(), 100*lab.Share(anon, home),
+		strings.Join(strings.Fields(strings.Replace(weighs, ")", ".", 1)), " "), history[i].Text)
 }

@@ -16,10 +16,12 @@ import (
 )
 
 // shareRules makes the walkers that are called so batch, and the web important.
-const shareRules = "workloads: [{match: /encode*, bvt: -1}, {match: /fenced/**, tier: batch}, {match: /web, tier: online-strict}]\n"
+const shareRules = "workloads: [{match: /encode*, bvt: -1}, {match: /fenced/**, tier: batch}, {match: /web, tier: " +
+	"online-strict}]\n"
 
 // shareFiles is what sharing may change here.
-var shareFiles = []string{"cpu.idle", "cpu.weight", "cpu.max", "cpu.max.burst", "memory.low", "memory.high", "io.weight", "io.max", "cgroup.freeze"}
+var shareFiles = []string{"cpu.idle", "cpu.weight", "cpu.max", "cpu.max.burst", "memory.low", "memory.high",
+	"io.weight", "io.max", "cgroup.freeze"}
 
 // shareState is these files of groups, and what the root's children have.
 func shareState(groups ...lab.Group) map[string]string {
@@ -57,13 +59,15 @@ func backAs(t *lab.T, when string, before map[string]string, groups ...lab.Group
 }
 
 // shareBase: batch work has cpu.idle, a limit of memory and a weight at devices, also a cgroup with
-// two jobs in it, online work nothing of it; what cannot be squeezed is named with the reason; off, undo, and undo after kill -9 put everything back with the controllers;
-// a cgroup that goes meanwhile is no trouble; what somebody has chosen stays.
+// two jobs in it, online work nothing of it; what cannot be squeezed is named with the reason; off, undo, and undo
+// after kill -9 put everything back with the controllers; a cgroup that goes meanwhile is no trouble; what somebody has
+// chosen stays.
 func shareBase(t *lab.T) {
 	t.Write(lab.CgroupRoot+"/cgroup.subtree_control", "-cpu") // homenode turns it on, and off again
 	t.Defer(func() { lab.WriteText(lab.CgroupRoot+"/cgroup.subtree_control", "+cpu") })
 	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "web", Slot: 0, MiB: 32, Threads: 1, Place: "local"},
-		lab.WalkerSpec{Name: "encode", Slot: 1, MiB: 32, Threads: 1, Place: "local", Busy: true}, lab.WalkerSpec{Name: "encode2", Slot: 2, MiB: 32, Threads: 1, Place: "local", Busy: true},
+		lab.WalkerSpec{Name: "encode", Slot: 1, MiB: 32, Threads: 1, Place: "local", Busy: true},
+		lab.WalkerSpec{Name: "encode2", Slot: 2, MiB: 32, Threads: 1, Place: "local", Busy: true},
 		lab.WalkerSpec{Name: "job", Slot: 3, MiB: 32, Threads: 1, Place: "local", Busy: true, Plain: true})
 	web := ws[0].Group
 	encode := ws[1].Group
@@ -74,7 +78,8 @@ func shareBase(t *lab.T) {
 	t.StartWalkers(fenced, lab.WalkerSpec{Name: "job", Slot: 4, MiB: 32, Threads: 1, Place: "local", Busy: true})
 	t.Write(second.File("memory.high"), "1073741824") // somebody's
 	before := shareState(web, encode, second)
-	o := lab.DaemonOptions{Mode: "enforce", Extra: shareRules + "share: {enabled: true, memory: 90, io_weight: 10, sched_ext: off}\n"}
+	o := lab.DaemonOptions{Mode: "enforce",
+		Extra: shareRules + "share: {enabled: true, memory: 90, io_weight: 10, sched_ext: off}\n"}
 	d := t.StartDaemon(o)
 	set := func() {
 		awaitFile(t, encode, "cpu.idle", "1")
@@ -97,7 +102,8 @@ func shareBase(t *lab.T) {
 		t.Fatalf("somebody's memory.high is %s", got)
 	}
 	for _, f := range shareFiles {
-		if got := strings.TrimSpace(lab.ReadText(web.File(f))); (f == "cpu.idle" && got != "0") || (f == "memory.high" && got != "max") {
+		if got := strings.TrimSpace(lab.ReadText(web.File(f))); (f == "cpu.idle" && got != "0") ||
+			(f == "memory.high" && got != "max") {
 			t.Fatalf("%s of the online one is %s", f, got)
 		}
 	}
@@ -143,7 +149,8 @@ func shareCores(t *lab.T) {
 		return given.Size() >= 3 && given.Size() < t.Shape.CPUs(), text
 	})
 	for cpu := 0; cpu < t.Shape.CPUs(); cpu += 2 { // siblings have numbers that follow
-		if siblings := t.Set(t.Read(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu))); given&siblings != 0 && given&siblings != siblings {
+		if siblings := t.Set(t.Read(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list",
+			cpu))); given&siblings != 0 && given&siblings != siblings {
 			t.Fatalf("of the core of CPUs %s it has CPUs %s", siblings, given&siblings)
 		}
 	}
@@ -165,7 +172,8 @@ func shareFreeze(t *lab.T) {
 		lab.WalkerSpec{Name: "web", Slot: 0, MiB: 16, Threads: 8, Place: "local", Busy: true},
 		lab.WalkerSpec{Name: "encode", Slot: 1, MiB: 16, Threads: 2, Place: "local", Busy: true})
 	encode := ws[1].Group
-	o := lab.DaemonOptions{Mode: "enforce", Extra: shareRules + "share: {enabled: true, freeze: true, max_wait: 1, sched_ext: off}\n"}
+	o := lab.DaemonOptions{Mode: "enforce",
+		Extra: shareRules + "share: {enabled: true, freeze: true, max_wait: 1, sched_ext: off}\n"}
 	d := t.StartDaemon(o)
 	awaitFile(t, encode, "cgroup.freeze", "1")
 	t.Stop(d)
@@ -201,13 +209,15 @@ func shareRun(t *lab.T) {
 	const parent = lab.CgroupRoot + "/homenode-batch"
 	start := func(name string, more ...string) *lab.Walker {
 		argv := append([]string{lab.HomenodeBin, "--socket", lab.SocketPath, "run", "--class", "batch"}, more...)
-		return t.WalkerBehind(name, append(argv, "--", "/bin/walker", "--slot", "8", "--mib", "16", "--threads", "1", "--place", "local"))
+		return t.WalkerBehind(name, append(argv, "--", "/bin/walker", "--slot", "8", "--mib", "16", "--threads", "1",
+			"--place", "local"))
 	}
 	of := func(pid int) string {
 		return strings.TrimPrefix(strings.TrimSpace(lab.ReadText(fmt.Sprintf("/proc/%d/cgroup", pid))), "0::")
 	}
 	undo := func(name string) { // as who has never had a daemon
-		t.Must(lab.Capture(append(append([]string{lab.HomenodeBin}, lab.UsualSocket()...), "undo", name), "homenode undo "+name), lab.ExitOK)
+		t.Must(lab.Capture(append(append([]string{lab.HomenodeBin}, lab.UsualSocket()...), "undo", name),
+			"homenode undo "+name), lab.ExitOK)
 	}
 	sameController := func() string {
 		words := strings.Fields(lab.ReadText(lab.CgroupRoot + "/cgroup.subtree_control"))
@@ -264,7 +274,8 @@ func shareRun(t *lab.T) {
 	t.Stop(d)
 
 	nobody := lab.HomenodeVia(lab.ViaNobody, "run", "--class", "batch", "--", "/bin/walker", "--help")
-	if nobody.Exit != lab.ExitOK || !strings.Contains(nobody.Err, "it has no cgroup of its own and runs as batch work by its affinity alone") {
+	if nobody.Exit != lab.ExitOK ||
+		!strings.Contains(nobody.Err, "it has no cgroup of its own and runs as batch work by its affinity alone") {
 		t.Fatalf("as nobody: %s", nobody)
 	}
 	strict := []string{"run", "--class", "batch", "--strict", "--", "/bin/walker", "--help"}

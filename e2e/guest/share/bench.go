@@ -18,7 +18,9 @@ import (
 // and batch work. A user is told why not.
 func shareBench(t *lab.T) {
 	const program, out = "/bin/bench-share", lab.WorkFolder + "/bench"
-	if r := lab.Capture([]string{lab.Self, "as-nobody", program, "-smoke", "-o", out}, "bench"); r.Exit != lab.ExitForbidden || strings.Count(r.Err, "\n") != 1 || !strings.Contains(r.Err, "not root") {
+	if r := lab.Capture([]string{lab.Self, "as-nobody", program, "-smoke", "-o", out},
+		"bench"); r.Exit != lab.ExitForbidden || strings.Count(r.Err, "\n") != 1 ||
+		!strings.Contains(r.Err, "not root") {
 		t.Fatalf("a user: %v", r)
 	}
 	before := t.Read(lab.CgroupRoot + "/cgroup.subtree_control")
@@ -38,15 +40,18 @@ func systemdBench(t *lab.T) {
 	t.Do(os.WriteFile(broken+"/ffmpeg", []byte("#!/bin/sh\nexit 9\n"), 0o755))
 	path := os.Getenv("PATH")
 	t.Do(os.Setenv("PATH", broken+":"+path))
-	r := lab.CaptureFor(70*time.Second*suite.Slack, []string{"/e2e/bench-share", "-smoke", "-cases", "B,C", "-batch", "ffmpeg", "-homenode", lab.HomenodeBin, "-o", "/tmp/bench-broken"}, "bench")
+	r := lab.CaptureFor(70*time.Second*suite.Slack, []string{"/e2e/bench-share", "-smoke", "-cases", "B,C", "-batch",
+		"ffmpeg", "-homenode", lab.HomenodeBin, "-o", "/tmp/bench-broken"}, "bench")
 	if r.Exit != lab.ExitNo || !strings.Contains(r.Err, "the batch work ended: ffmpeg: exit status 1") {
 		t.Fatalf("with batch work that ends: %v", r)
 	}
 	// What Debian's scripts would have linked.
-	t.Do(errors.Join(os.Setenv("PATH", path), os.Setenv("LD_LIBRARY_PATH", "/usr/lib/x86_64-linux-gnu/blas:/usr/lib/x86_64-linux-gnu/lapack")))
+	t.Do(errors.Join(os.Setenv("PATH", path),
+		os.Setenv("LD_LIBRARY_PATH", "/usr/lib/x86_64-linux-gnu/blas:/usr/lib/x86_64-linux-gnu/lapack")))
 	for _, of := range []struct{ batch, cases string }{{"ffmpeg", "BCWTP"}, {"stress-ng", "BTP"}} {
 		smoke(t, "/e2e/bench-share", "/tmp/bench-"+of.batch, of.cases, "nginx", of.batch, "-warm", "4s", "-time", "4s")
-		if left := t.Command("systemctl", "list-units", "--all", "--no-legend", "--plain", "*bench*", "homenode*.scope"); left != "" {
+		if left := t.Command("systemctl", "list-units", "--all", "--no-legend", "--plain", "*bench*",
+			"homenode*.scope"); left != "" {
 			t.Fatalf("left behind: %s", left)
 		}
 	}
@@ -55,7 +60,9 @@ func systemdBench(t *lab.T) {
 // smoke runs bench/share in its smallest size: every case is measured with these programs, there
 // is a report, and nothing is left behind.
 func smoke(t *lab.T, program, out, cases, online, batch string, more ...string) {
-	r := lab.CaptureFor(4*70*time.Second*suite.Slack, append([]string{program, "-smoke", "-cases", strings.Join(strings.Split(cases, ""), ","), "-online", online, "-batch", batch, "-homenode", lab.HomenodeBin, "-o", out}, more...), "bench")
+	r := lab.CaptureFor(4*70*time.Second*suite.Slack,
+		append([]string{program, "-smoke", "-cases", strings.Join(strings.Split(cases, ""), ","), "-online", online,
+			"-batch", batch, "-homenode", lab.HomenodeBin, "-o", out}, more...), "bench")
 	t.LogLines("bench", r.Out+r.Err, 30)
 	if r.Exit != lab.ExitOK {
 		t.Fatalf("%v", r)

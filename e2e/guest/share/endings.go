@@ -28,7 +28,8 @@ func endsIn(t *lab.T, limit time.Duration) time.Duration {
 
 // stands is what holds whatever becomes of the scheduler; status says that it was ended.
 func stands(t *lab.T, encode *lab.Walker) {
-	if out := t.Must(lab.Homenode("status"), lab.ExitOK).Out; !strings.Contains(strings.Join(strings.Fields(out), " "), "the kernel ended the scheduler. It is not loaded again for") {
+	if out := t.Must(lab.Homenode("status"), lab.ExitOK).Out; !strings.Contains(strings.Join(strings.Fields(out), " "),
+		"the kernel ended the scheduler. It is not loaded again for") {
 		t.Fatalf("status says %q", out)
 	}
 	if got := policies(t, encode.Group); slices.Contains(got, policyExt) && t.Read(schedExt+"state") == "enabled" {
@@ -72,7 +73,8 @@ func shareSysRq(t *lab.T) {
 	atMost(t, "from SysRq-S to the fair class", endsIn(t, 30*time.Second), time.Second)
 	t.Poll(20*time.Second, time.Second, "it is said how it ended", func() (bool, string) {
 		s := readScheduling(t).Scheduler
-		return !s.Enabled && s.End != nil && s.End.Kind == "sysrq" && strings.Contains(s.Why, "not loaded again for"), s.Why
+		return !s.Enabled && s.End != nil && s.End.Kind == "sysrq" && strings.Contains(s.Why, "not loaded again for"),
+			s.Why
 	})
 	stands(t, encode)
 	quietly(func() { loadedAgain(t, ended, 10*time.Minute, 10*time.Minute+30*time.Second) }, encode, web)
@@ -96,7 +98,8 @@ func shareWatchdog(t *lab.T) {
 		want := "not loaded again for"
 		t.Poll(20*time.Second, time.Second, "it is said how it ended", func() (bool, string) {
 			s := readScheduling(t).Scheduler
-			return !s.Enabled && s.End != nil && s.End.Kind == "stalled" && strings.Contains(s.Why, want), fmt.Sprint(s.Why, s.End)
+			return !s.Enabled && s.End != nil && s.End.Kind == "stalled" && strings.Contains(s.Why, want),
+				fmt.Sprint(s.Why, s.End)
 		})
 		stands(t, encode)
 		if i < 2 {
@@ -161,7 +164,8 @@ func shareSMTOff(t *lab.T) {
 		}
 	}
 	ran("before,")
-	t.Poll(30*time.Second, time.Second, "with SMT on batch work is put off siblings", func() (bool, string) { n := kicks(); return n > 0, strconv.FormatUint(n, 10) })
+	t.Poll(30*time.Second, time.Second, "with SMT on batch work is put off siblings",
+		func() (bool, string) { n := kicks(); return n > 0, strconv.FormatUint(n, 10) })
 	t.Write(control, "off")
 	t.Defer(func() { lab.WriteText(control, "on") })
 	time.Sleep(4 * time.Second)
@@ -174,7 +178,8 @@ func shareSMTOff(t *lab.T) {
 		t.Fatalf("without siblings batch work was put off one %d times", n-before)
 	}
 	there := t.Set(lab.ReadText("/sys/devices/system/cpu/online"))
-	if given := t.Set(t.Read(encode.Group.File("cpuset.cpus.effective"))); given&^there != 0 || given == 0 || there.Size() != t.Shape.CPUs()/2 {
+	if given := t.Set(t.Read(encode.Group.File("cpuset.cpus.effective"))); given&^there != 0 || given == 0 ||
+		there.Size() != t.Shape.CPUs()/2 {
 		t.Fatalf("batch work has CPUs %s of %s", given, there)
 	}
 	t.Write(control, "on")
@@ -182,6 +187,7 @@ func shareSMTOff(t *lab.T) {
 	if on, _ := enabled(); !on || t.Read(schedExt+"enable_seq") != seq {
 		t.Fatalf("with SMT on again it does not stay: %s", lab.Homenode("share", "status"))
 	}
-	t.Poll(30*time.Second, time.Second, "with SMT on again batch work is put off siblings", func() (bool, string) { n := kicks(); return n > before, strconv.FormatUint(n, 10) })
+	t.Poll(30*time.Second, time.Second, "with SMT on again batch work is put off siblings",
+		func() (bool, string) { n := kicks(); return n > before, strconv.FormatUint(n, 10) })
 	t.Walking([]*lab.Walker{encode, web})
 }

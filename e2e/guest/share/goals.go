@@ -99,8 +99,10 @@ func shareGoals(t *lab.T) {
 	web, encode := ws[0].Group, ws[1].Group
 	before := shareState(web, encode)
 	m := startMetric(t, 0.4)
-	o := lab.DaemonOptions{Mode: "enforce", Extra: "workloads: [{match: /encode, tier: batch}, {match: /web, tier: online, slo: {metric: p99, of: {file: " + metricFile + "}, most: 2ms, window: 2s}}]\n" +
-		"share: {enabled: true, sched_ext: off, max_wait: 0}\n"}
+	o := lab.DaemonOptions{Mode: "enforce",
+		Extra: "workloads: [{match: /encode, tier: batch}, {match: /web, tier: online, slo: {metric: p99, of: {file: " +
+			metricFile + "}, most: 2ms, window: 2s}}]\n" +
+			"share: {enabled: true, sched_ext: off, max_wait: 0}\n"}
 	d := t.StartDaemon(o)
 	high, low := 0.0, 0.0
 	t.Until(120*time.Second, "slack raises the use beyond the target", func() (bool, string) {
@@ -127,7 +129,8 @@ func shareGoals(t *lab.T) {
 		s, text := readGoals(t)
 		return len(s.Goals) == 1 && s.Goals[0].State == "stale" && s.Use <= 0.6501, text
 	})
-	if out := t.Must(lab.Homenode("history"), lab.ExitOK).Out; !strings.Contains(out, "the metric p99 of its latency goal is stale") {
+	if out := t.Must(lab.Homenode("history"), lab.ExitOK).Out; !strings.Contains(out,
+		"the metric p99 of its latency goal is stale") {
 		t.Fatalf("history does not say that the metric is stale:\n%s", out)
 	}
 	d.Kill9()
@@ -139,5 +142,6 @@ func shareGoals(t *lab.T) {
 	awaitFile(t, encode, "cpu.idle", "1")
 	t.Must(lab.Homenode("share", "off"), lab.ExitOK)
 	backAs(t, "turned off,", before, web, encode)
-	t.Textf("use %.2f with slack, %.2f %.1f s after the metric was missed; put back by undo after kill -9 and by off", high, low, took.Seconds())
+	t.Textf("use %.2f with slack, %.2f %.1f s after the metric was missed; put back by undo after kill -9 and by off",
+		high, low, took.Seconds())
 }

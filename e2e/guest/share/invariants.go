@@ -114,7 +114,8 @@ func scxBeside(t *lab.T) {
 			long += n - before.Overlaps[i]
 		}
 	}
-	t.Logf("online-strict work began %d times, batch work was beside it %d times, %v in all; counted %d", starts, len(beside), lab.InAll(beside), counted)
+	t.Logf("online-strict work began %d times, batch work was beside it %d times, %v in all; counted %d", starts,
+		len(beside), lab.InAll(beside), counted)
 	if starts < 250 || len(beside) < 100 {
 		t.Fatalf("too few to tell")
 	}
@@ -124,7 +125,8 @@ func scxBeside(t *lab.T) {
 	atMost(t, "beside online-strict work, 99 of 100", lab.Within(beside, 99), 500*time.Microsecond)
 	atMost(t, "beside online-strict work, the longest", lab.Longest(beside), 4*time.Millisecond)
 	if long*100 > counted {
-		t.Fatalf("%d of %d times batch work ran beside online-strict work for more than half a millisecond", long, counted)
+		t.Fatalf("%d of %d times batch work ran beside online-strict work for more than half a millisecond", long,
+			counted)
 	}
 	if d := int(counted) - len(beside); d < -len(beside)/10 || d > len(beside)/10 {
 		t.Fatalf("the scheduler counted %d of %d", counted, len(beside))
@@ -156,7 +158,8 @@ func scxBeside(t *lab.T) {
 	})
 	late, was := set, false
 	for _, r := range tr.Runs(1, isBatch) {
-		late, was = max(late, r.To), was || (r.From < called && called < r.To+time.Millisecond) // the kernel's own threads come by
+		// the kernel's own threads come by
+		late, was = max(late, r.To), was || (r.From < called && called < r.To+time.Millisecond)
 	}
 	if !was {
 		t.Fatalf("no batch work was beside it: %s", tr.Around(lab.Span{From: called, To: set}))
@@ -230,7 +233,8 @@ func scxIdle(t *lab.T) {
 	if st.Refused.Nodes == before.Refused.Nodes {
 		t.Fatalf("no refusal is counted: %+v", st.Refused)
 	}
-	atMost(t, fmt.Sprintf("a CPU of node %d was idle while its batch work waited", last), idle(tr, theirs...), time.Millisecond)
+	atMost(t, fmt.Sprintf("a CPU of node %d was idle while its batch work waited", last), idle(tr, theirs...),
+		time.Millisecond)
 
 	t.Write(on.File("cgroup.kill"), "1")
 	// A budget.
@@ -259,8 +263,10 @@ func scxIdle(t *lab.T) {
 				}
 			}
 			length := (tr.To - tr.From).Seconds()
-			between(t, fmt.Sprintf("budget %.1f: CPUs of node %d", budget, n), ran.Seconds()/length, 0.9*budget, 1.05*budget)
-			between(t, fmt.Sprintf("budget %.1f: two CPUs of node %d at a time", budget, n), both.Seconds()/length, 0, 0.05)
+			between(t, fmt.Sprintf("budget %.1f: CPUs of node %d", budget, n), ran.Seconds()/length, 0.9*budget,
+				1.05*budget)
+			between(t, fmt.Sprintf("budget %.1f: two CPUs of node %d at a time", budget, n), both.Seconds()/length, 0,
+				0.05)
 		}
 	}
 }
@@ -332,8 +338,10 @@ func scxBudget(t *lab.T) {
 			full = lab.Meet(full, tr.Runs(cpu, func(tid int) bool { return tid != 0 && !batch(tid) }))
 		}
 		free := tr.To - tr.From - lab.InAll(full)
-		t.Logf("node %d: batch work had %.3f CPUs; for %v of %v a CPU was free", n, ran.Seconds()/(tr.To-tr.From).Seconds(), free, tr.To-tr.From)
-		between(t, fmt.Sprintf("node %d, a budget of 1: what batch work had of what was free", n), ran.Seconds()/free.Seconds(), 0.95, 1.05)
+		t.Logf("node %d: batch work had %.3f CPUs; for %v of %v a CPU was free", n,
+			ran.Seconds()/(tr.To-tr.From).Seconds(), free, tr.To-tr.From)
+		between(t, fmt.Sprintf("node %d, a budget of 1: what batch work had of what was free", n),
+			ran.Seconds()/free.Seconds(), 0.95, 1.05)
 	}
 	if st := stillEnabled(t, s); st.Refused.Budget == 0 || st.Refused.IdleBuffer+st.Refused.Expelled > 0 {
 		t.Fatalf("%+v", st.Refused)

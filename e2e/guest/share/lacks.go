@@ -22,7 +22,8 @@ func lacking(t *lab.T, encode lab.Group, want string) {
 	t.Poll(60*time.Second, 2*time.Second, "share status says "+want, func() (bool, string) {
 		s := readScheduling(t)
 		text = s.Scheduler.Why
-		return !s.Scheduler.Enabled && strings.Contains(text, want), fmt.Sprintf("enabled %t: %s", s.Scheduler.Enabled, text)
+		return !s.Scheduler.Enabled && strings.Contains(text, want), fmt.Sprintf("enabled %t: %s", s.Scheduler.Enabled,
+			text)
 	})
 	out := strings.Join(strings.Fields(t.Must(lab.Homenode("share", "status"), lab.ExitOK).Out), " ")
 	if strings.Contains(text, "\n") || strings.Count(out, text) != 1 {
@@ -30,8 +31,10 @@ func lacking(t *lab.T, encode lab.Group, want string) {
 	}
 	awaitFile(t, encode, "cpu.idle", "1")
 	t.Poll(60*time.Second, 2*time.Second, "batch work has a part of the CPUs", func() (bool, string) {
-		cpus, limit := strings.TrimSpace(lab.ReadText(encode.File("cpuset.cpus"))), strings.TrimSpace(lab.ReadText(encode.File("cpu.max")))
-		return (cpus != "" && t.Set(cpus).Size() < t.Shape.CPUs()) || !strings.HasPrefix(limit, "max"), cpus + ", " + limit
+		cpus, limit := strings.TrimSpace(lab.ReadText(encode.File("cpuset.cpus"))),
+			strings.TrimSpace(lab.ReadText(encode.File("cpu.max")))
+		return (cpus != "" && t.Set(cpus).Size() < t.Shape.CPUs()) || !strings.HasPrefix(limit, "max"),
+			cpus + ", " + limit
 	})
 	if got := policies(t, encode); !slices.Equal(got, []int{0}) {
 		t.Fatalf("batch work has the policies %v", got)
@@ -68,9 +71,12 @@ func shareLacks(t *lab.T) {
 		wrap          []string
 		without, mend func()
 	}{
-		{want: "This kernel does not describe its types", without: func() { mount("tmpfs", "/sys/kernel/btf") }, mend: func() { t.Do(syscall.Unmount("/sys/kernel/btf", 0)) }},
-		{want: "This process may not load BPF programs", wrap: []string{lab.Self, "as-service", strconv.Itoa(unix.CAP_BPF)}},
-		{want: "This process may not load BPF programs", wrap: []string{lab.Self, "as-service", strconv.Itoa(unix.CAP_PERFMON)}},
+		{want: "This kernel does not describe its types", without: func() { mount("tmpfs", "/sys/kernel/btf") },
+			mend: func() { t.Do(syscall.Unmount("/sys/kernel/btf", 0)) }},
+		{want: "This process may not load BPF programs",
+			wrap: []string{lab.Self, "as-service", strconv.Itoa(unix.CAP_BPF)}},
+		{want: "This process may not load BPF programs",
+			wrap: []string{lab.Self, "as-service", strconv.Itoa(unix.CAP_PERFMON)}},
 		{want: "No BPF file system is mounted", without: func() { t.Do(syscall.Unmount("/sys/fs/bpf", 0)) }},
 	} {
 		if c.without != nil {
@@ -130,7 +136,9 @@ func shareController(t *lab.T) {
 		t.Fatalf("controllers: %s", lab.ReadText(lab.CgroupRoot+"/cgroup.controllers"))
 	}
 	encode, ws := lackingHost(t, 1)
-	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Period: "2s", Extra: shareRules + "share: {enabled: true, sched_ext: off, idle_cpus: 2}\n"}) // two of the four of each node
+	// two of the four of each node
+	d := t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Period: "2s",
+		Extra: shareRules + "share: {enabled: true, sched_ext: off, idle_cpus: 2}\n"})
 	t.Poll(60*time.Second, 2*time.Second, "batch work has a CPU set", func() (bool, string) {
 		got := strings.TrimSpace(lab.ReadText(encode.File("cpuset.cpus")))
 		return got != "" && t.Set(got).Size() < t.Shape.CPUs(), got
@@ -164,7 +172,8 @@ func shareDelegated(t *lab.T) {
 	}
 	within := []string{lab.Self, "in-group", string(own), lab.Self, "as-nobody"}
 	one := func(what, text, about string) { // homenode's lines; the command's own are not meant
-		lines := slices.DeleteFunc(strings.Split(text, "\n"), func(l string) bool { return !strings.HasPrefix(l, "homenode: ") || !strings.Contains(l, about) })
+		lines := slices.DeleteFunc(strings.Split(text, "\n"),
+			func(l string) bool { return !strings.HasPrefix(l, "homenode: ") || !strings.Contains(l, about) })
 		if len(lines) != 1 {
 			t.Fatalf("%s says %q, not one line about %q", what, lab.Cut(text), about)
 		}
@@ -189,7 +198,8 @@ func shareDelegated(t *lab.T) {
 	encode, ws := lackingHost(t, 1)
 	before := shareState(encode)
 	socket := user + "/homenode.sock"
-	t.LaunchDaemon(lab.DaemonOptions{Mode: "observe", Period: "2s", Extra: lacksConfig, Wrap: within, Socket: socket, State: user + "/state"})
+	t.LaunchDaemon(lab.DaemonOptions{Mode: "observe", Period: "2s", Extra: lacksConfig, Wrap: within, Socket: socket,
+		State: user + "/state"})
 	var out string
 	t.Poll(60*time.Second, 2*time.Second, "share status says what it would do", func() (bool, string) {
 		r := lab.Capture([]string{lab.HomenodeBin, "--socket", socket, "share", "status"}, "share status")

@@ -107,9 +107,10 @@ func shareGoalsQuery(t *lab.T) {
 	before := shareState(web, encode)
 	q := prometheus(t, nil)
 	q.answers("0.0012", false)
-	o := lab.DaemonOptions{Mode: "enforce", Extra: "workloads: [{match: /encode, tier: batch}, {match: /web, tier: online, " +
-		"slo: {metric: p99, of: {query: web_p99}, most: 2ms, window: 2s}}]\n" +
-		"share: {enabled: true, sched_ext: off, max_wait: 0, prometheus: \"http://" + prometheusAddress + "\"}\n"}
+	o := lab.DaemonOptions{Mode: "enforce",
+		Extra: "workloads: [{match: /encode, tier: batch}, {match: /web, tier: online, " +
+			"slo: {metric: p99, of: {query: web_p99}, most: 2ms, window: 2s}}]\n" +
+			"share: {enabled: true, sched_ext: off, max_wait: 0, prometheus: \"http://" + prometheusAddress + "\"}\n"}
 	d := t.StartDaemon(o)
 	use := func(limit time.Duration, what string, state string, holds func(use float64) bool) (last float64) {
 		t.Until(limit, what, func() (bool, string) {
@@ -147,6 +148,7 @@ func shareGoalsQuery(t *lab.T) {
 	d.Kill9()
 	t.Must(lab.Homenode("undo", "--all"), lab.ExitOK)
 	backAs(t, "undone after kill -9,", before, web, encode)
-	t.Textf("use %.2f at a limit of 2 ms, %.2f at 1 ms; the target without an answer, without a result, with a constant "+
+	t.Textf("use %.2f at a limit of 2 ms, %.2f at 1 ms; the target without an answer, without a result, with a "+
+		"constant "+
 		"and with NaN", high, low)
 }

@@ -76,7 +76,8 @@ func policies(t *lab.T, g lab.Group) (out []int) {
 	return out
 }
 
-const sharingOn = "share: {enabled: true, probation: 8s, target: 100}\nworkloads:\n- {match: encode, tier: batch}\n- {match: web, tier: online-strict}\n"
+const sharingOn = "share: {enabled: true, probation: 8s, target: 100}\nworkloads:\n- {match: encode, tier: batch}\n- " +
+	"{match: web, tier: online-strict}\n"
 
 // sharedHost is a guest with batch and online work, and a kernel that takes a scheduler.
 func sharedHost(t *lab.T) (encode, web *lab.Walker) {
@@ -93,7 +94,8 @@ func sharedHost(t *lab.T) (encode, web *lab.Walker) {
 			os.RemoveAll(pin)
 		}
 	})
-	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "encode", Slot: 0, MiB: 32, Threads: 3, Place: "interleave", Unbind: true},
+	ws := t.StartWalkers(lab.CgroupRoot, lab.WalkerSpec{Name: "encode", Slot: 0, MiB: 32, Threads: 3,
+		Place: "interleave", Unbind: true},
 		lab.WalkerSpec{Name: "web", Slot: 1, MiB: 32, Threads: 1, Place: "bind:0", Unbind: true})
 	return ws[0], ws[1]
 }
@@ -185,7 +187,8 @@ func shareScheduler(t *lab.T) {
 	t.Write("/proc/sysrq-trigger", "S") // it does not hold
 	t.Poll(30*time.Second, time.Second, "the version before comes back", func() (bool, string) {
 		s := readScheduling(t)
-		return s.Scheduler.Enabled && s.Scheduler.Version == first.Scheduler.Version && s.Scheduler.Upgrade != nil && !s.Scheduler.Upgrade.Held, "see share status"
+		return s.Scheduler.Enabled && s.Scheduler.Version == first.Scheduler.Version && s.Scheduler.Upgrade != nil &&
+			!s.Scheduler.Upgrade.Held, "see share status"
 	})
 	awaitScheduler(t, encode)
 
@@ -239,7 +242,8 @@ func shareEnds(t *lab.T) {
 	}
 	t.Must(lab.Homenode("share", "off"), lab.ExitOK)
 	t.Poll(30*time.Second, time.Second, "all is as before", func() (bool, string) {
-		return slices.Equal(policies(t, encode.Group), []int{0}) && lab.ReadText(encode.Group.File("cpu.idle")) == "0", "see share status"
+		return slices.Equal(policies(t, encode.Group), []int{0}) && lab.ReadText(encode.Group.File("cpu.idle")) == "0",
+			"see share status"
 	})
 	noPins(t)
 	t.Walking([]*lab.Walker{encode, web})
@@ -248,7 +252,8 @@ func shareEnds(t *lab.T) {
 // schedulerRun: the scheduler has what `homenode run` starts, and undo takes it from it together
 // with its cgroup.
 func schedulerRun(t *lab.T) {
-	w := t.WalkerBehind("run", []string{lab.HomenodeBin, "--socket", lab.SocketPath, "run", "--class", "batch", "--", "/bin/walker", "--slot", "8", "--mib", "16", "--threads", "2", "--place", "local"})
+	w := t.WalkerBehind("run", []string{lab.HomenodeBin, "--socket", lab.SocketPath, "run", "--class", "batch", "--",
+		"/bin/walker", "--slot", "8", "--mib", "16", "--threads", "2", "--place", "local"})
 	policies := func() (out []int) {
 		tids, _ := scx.ProcessThreads([]int{w.PID})()
 		for _, tid := range tids {
@@ -314,7 +319,8 @@ func shareOther(t *lab.T) {
 	if on, _ := enabled(); on {
 		t.Fatalf("it came back")
 	}
-	object := strings.ReplaceAll(t.Read(filepath.Join(lab.StateFolder, "schedulers", version+".o")), "homenode\x00", "somebody\x00")
+	object := strings.ReplaceAll(t.Read(filepath.Join(lab.StateFolder, "schedulers", version+".o")), "homenode\x00",
+		"somebody\x00")
 	theirs, err := scx.Load(context.Background(),
 		scx.Options{Pin: "/sys/fs/bpf/somebody", Config: anyConfig(t), Object: []byte(object)})
 	t.Do(err)
@@ -323,7 +329,8 @@ func shareOther(t *lab.T) {
 	t.Must(lab.Homenode("share", "on"), lab.ExitOK)
 	t.Poll(30*time.Second, time.Second, "the other one is named", func() (bool, string) {
 		s := readScheduling(t)
-		return !s.Scheduler.Enabled && s.Scheduler.Other == "somebody" && strings.Contains(s.Scheduler.Why, "leaves that one alone"), "see share status"
+		return !s.Scheduler.Enabled && s.Scheduler.Other == "somebody" &&
+			strings.Contains(s.Scheduler.Why, "leaves that one alone"), "see share status"
 	})
 	time.Sleep(3 * time.Second)
 	if on, name := enabled(); !on || name != "somebody" {

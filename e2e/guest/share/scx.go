@@ -132,7 +132,8 @@ func batchHogs(t *lab.T, s *scx.Scheduler, threads int, others ...scx.Cgroup) la
 		for _, tid := range strings.Fields(lab.ReadText(off.File("cgroup.threads"))) {
 			id, _ := strconv.Atoi(tid)
 			if f := statFields(id); len(f) > 36 {
-				t.Logf("thread %s: %s on CPU %s of %s, ran and waited %s", tid, f[0], f[36], lab.StatusField(id, "Cpus_allowed_list"), lab.ReadText("/proc/"+tid+"/schedstat"))
+				t.Logf("thread %s: %s on CPU %s of %s, ran and waited %s", tid, f[0], f[36],
+					lab.StatusField(id, "Cpus_allowed_list"), lab.ReadText("/proc/"+tid+"/schedstat"))
 			}
 		}
 	})
@@ -151,7 +152,8 @@ func scxLoad(t *lab.T) {
 	conf := machine(t)
 	if _, err := os.Stat("/sys/kernel/sched_ext"); err != nil {
 		var why scx.Support
-		if _, err := scx.Load(context.Background(), scx.Options{Config: conf}); !errors.As(err, &why) || why.Kind != scx.NoSchedExt || strings.Contains(why.Why, "\n") {
+		if _, err := scx.Load(context.Background(), scx.Options{Config: conf}); !errors.As(err, &why) ||
+			why.Kind != scx.NoSchedExt || strings.Contains(why.Why, "\n") {
 			t.Fatalf("without sched_ext: %v", err)
 		}
 		t.Textf("%s", why.Why)
@@ -195,7 +197,8 @@ func scxLoad(t *lab.T) {
 		begin, start := counters(t, s), time.Now()
 		time.Sleep(4 * window(t)) // long beside the time that reading the counters takes
 		node := last / t.Shape.CPUsPerNode
-		between(t, "CPUs of one busy task, as counted", float64(counters(t, s).Nodes[node].Used-begin.Nodes[node].Used)/float64(time.Since(start)), 0.9, 1.1)
+		between(t, "CPUs of one busy task, as counted",
+			float64(counters(t, s).Nodes[node].Used-begin.Nodes[node].Used)/float64(time.Since(start)), 0.9, 1.1)
 	}
 	t.Do(s.Detach())
 	t.Poll(5*time.Second, 50*time.Millisecond, "disabled", func() (bool, string) {
@@ -334,7 +337,8 @@ func scxGuard(t *lab.T) {
 		for _, f := range strings.Fields(lab.ReadText(off.File("cgroup.threads"))) {
 			tid, _ := strconv.Atoi(f)
 			// Go's threads that only wait for an event are not meant.
-			if fields := strings.Fields(lab.ReadText("/proc/" + f + "/schedstat")); len(fields) == 3 && statFields(tid)[0] == "R" {
+			if fields := strings.Fields(lab.ReadText("/proc/" + f + "/schedstat")); len(fields) == 3 &&
+				statFields(tid)[0] == "R" {
 				out[tid] = fields[0]
 			}
 		}
@@ -368,8 +372,10 @@ func scxGuard(t *lab.T) {
 		t.Fatalf("thread %d did not run in %v; %d were given back, %+v", tid, took, given, st)
 	}
 	offUsed, strictUsed := off.Used()-offBefore, strict.Used()-strictBefore
-	between(t, "part of the CPU time that is online-strict work's", float64(strictUsed)/float64(strictUsed+offUsed), 0.9, 1)
-	t.Logf("with: each ran within %v, %d guard slices, %d threads given back, %+v", took, st.GuardSlices, given, st.Refused)
+	between(t, "part of the CPU time that is online-strict work's", float64(strictUsed)/float64(strictUsed+offUsed),
+		0.9, 1)
+	t.Logf("with: each ran within %v, %d guard slices, %d threads given back, %+v", took, st.GuardSlices, given,
+		st.Refused)
 }
 
 // scxBounds: budget, idle CPUs and the nodes of a cgroup.
@@ -399,7 +405,8 @@ func scxBounds(t *lab.T) {
 				cpus = append(cpus, float64(n.Used-used[i].Used)/float64(time.Since(start)))
 			}
 			t.Logf("%s: CPUs of each node %.3f", what, cpus)
-			return slices.Min(cpus) >= low && slices.Max(cpus) <= high, fmt.Sprintf("CPUs of each node %.3f, not %.3f to %.3f", cpus, low, high)
+			return slices.Min(cpus) >= low && slices.Max(cpus) <= high,
+				fmt.Sprintf("CPUs of each node %.3f, not %.3f to %.3f", cpus, low, high)
 		})
 	}
 	all := float64(t.Shape.CPUsPerNode)
@@ -424,7 +431,8 @@ func scxBounds(t *lab.T) {
 		if i == last {
 			low, high = all*0.8, all*1.05
 		}
-		between(t, fmt.Sprintf("on node %d alone: CPUs of node %d", last, i), float64(n.Used-before[i].Used)/float64(time.Since(start)), low, high)
+		between(t, fmt.Sprintf("on node %d alone: CPUs of node %d", last, i),
+			float64(n.Used-before[i].Used)/float64(time.Since(start)), low, high)
 	}
 	stillEnabled(t, s)
 }
@@ -485,7 +493,8 @@ func scxTasks(t *lab.T) {
 		for _, node := range st.Nodes {
 			n += node.Batch
 		}
-		return st.Waiting == 0 && n == 0 && lab.ReadText(off.File("cgroup.threads")) == "", fmt.Sprintf("%d wait, %d run, %q", st.Waiting, n, lab.ReadText(off.File("cgroup.threads")))
+		return st.Waiting == 0 && n == 0 && lab.ReadText(off.File("cgroup.threads")) == "",
+			fmt.Sprintf("%d wait, %d run, %q", st.Waiting, n, lab.ReadText(off.File("cgroup.threads")))
 	})
 }
 
@@ -569,7 +578,8 @@ func scxLimits(t *lab.T) {
 	pinned(t, bound, last)
 	switched(t, bound)
 	with := part()
-	between(t, "with a cpu.weight of 300 beside 100, part, less what it is without the scheduler", with-without, -0.07, 0.07)
+	between(t, "with a cpu.weight of 300 beside 100, part, less what it is without the scheduler", with-without, -0.07,
+		0.07)
 	freeze(t, other)
 	// Of the CPU time that was had: an emulator on a busy machine gives less than a whole CPU.
 	bounds := bound.Used()
@@ -617,7 +627,8 @@ func scxCost(t *lab.T) {
 	time.Sleep(2 * window(t))
 	for _, p := range stillEnabled(t, s).Programs {
 		if p.Runs > 0 {
-			t.Row("BPF programs: cost in an emulated guest", p.Name, strconv.FormatUint(p.Runs, 10), fmt.Sprintf("%.0f ns", float64(p.Time)/float64(p.Runs)))
+			t.Row("BPF programs: cost in an emulated guest", p.Name, strconv.FormatUint(p.Runs, 10),
+				fmt.Sprintf("%.0f ns", float64(p.Time)/float64(p.Runs)))
 		}
 	}
 }

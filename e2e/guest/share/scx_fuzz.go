@@ -49,7 +49,8 @@ func Restless(seed, threads string) error {
 		for {
 			switch random.IntN(3) {
 			case 0:
-				sleepUntil((lab.Monotonic()/int64(restlessEvery)+1+random.Int64N(8))*int64(restlessEvery) + random.Int64N(3)*10_000)
+				sleepUntil((lab.Monotonic()/int64(restlessEvery)+1+random.Int64N(8))*int64(restlessEvery) +
+					random.Int64N(3)*10_000)
 			case 1:
 				waitFor(pipes[i][0], time.Duration(1+random.Int64N(5))*time.Millisecond)
 			case 2:
@@ -125,7 +126,8 @@ func scxRestless(t *lab.T) {
 					most = max(most, long)
 					if long > time.Millisecond {
 						lost++
-						t.Logf("seed %d: CPU %d was idle for %v while %d waited for %v;%s", from, cpu, long, tid, w.Long(), tr.Around(w))
+						t.Logf("seed %d: CPU %d was idle for %v while %d waited for %v;%s", from, cpu, long, tid,
+							w.Long(), tr.Around(w))
 						break
 					}
 				}
@@ -141,7 +143,8 @@ func scxRestless(t *lab.T) {
 	}
 	t.Logf("%d waits in %d rounds", all, rounds)
 	if lost > 0 {
-		t.Fatalf("%d of %d times a batch thread waited while a CPU that it may run on was idle, up to %v", lost, all, most)
+		t.Fatalf("%d of %d times a batch thread waited while a CPU that it may run on was idle, up to %v", lost, all,
+			most)
 	}
 	atMost(t, "a batch thread waited while a CPU that it may run on was idle", most, time.Millisecond)
 }

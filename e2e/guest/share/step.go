@@ -38,10 +38,12 @@ func shareStep(t *lab.T) {
 	}
 	base, beside := p99[tollBase.name], p99[tollBeside.name]
 	if base > 5000 || base >= beside {
-		t.Fatalf("99 of 100 threads ran within %d µs with homenode, want 5,000 at most and less than the %d with nothing done",
+		t.Fatalf("99 of 100 threads ran within %d µs with homenode, want 5,000 at most and less than the %d with "+
+			"nothing done",
 			base, beside)
 	}
-	t.Textf("99 of 100 threads ran within %d µs with nothing done, %d with weights, %d with homenode, %d with sched_ext",
+	t.Textf(
+		"99 of 100 threads ran within %d µs with nothing done, %d with weights, %d with homenode, %d with sched_ext",
 		beside, p99[tollWeight.name], base, p99[tollKernel.name])
 }
 

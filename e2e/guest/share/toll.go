@@ -94,7 +94,8 @@ func clock(period int64, count int, file string) error {
 	next := lab.Monotonic() + 20e6
 	for range count {
 		ts := syscall.NsecToTimespec(next)
-		syscall.RawSyscall6(syscall.SYS_CLOCK_NANOSLEEP, 1, 1, uintptr(unsafe.Pointer(&ts)), 0, 0, 0) // CLOCK_MONOTONIC, TIMER_ABSTIME
+		// CLOCK_MONOTONIC, TIMER_ABSTIME
+		syscall.RawSyscall6(syscall.SYS_CLOCK_NANOSLEEP, 1, 1, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
 		late = binary.NativeEndian.AppendUint64(late, uint64(lab.Monotonic()-next))
 		binary.NativeEndian.PutUint64(b[:], uint64(next))
 		if _, _, e := syscall.RawSyscall(syscall.SYS_WRITE, 1, uintptr(unsafe.Pointer(&b)), 8); e != 0 {

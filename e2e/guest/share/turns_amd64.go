@@ -37,7 +37,8 @@ func mapWork(whose int) (uintptr, error) {
 	code = append(code, 0x48, 0xff, 0xc9)                                  // dec rcx
 	code = append(code, 0x75, byte(-(len(code)+2)&0xff), 0xc3)             // jnz to the first; ret
 	at := uintptr(suite.Base(whose))
-	got, _, e := syscall.Syscall6(syscall.SYS_MMAP, at, suite.PageSize, syscall.PROT_READ|syscall.PROT_WRITE|syscall.PROT_EXEC,
+	got, _, e := syscall.Syscall6(syscall.SYS_MMAP, at, suite.PageSize,
+		syscall.PROT_READ|syscall.PROT_WRITE|syscall.PROT_EXEC,
 		syscall.MAP_PRIVATE|syscall.MAP_ANONYMOUS|mapFixed, ^uintptr(0), 0)
 	if e != 0 {
 		return 0, e

@@ -165,7 +165,8 @@ func (s *tollSetup) share(schedExt string) {
 		}
 		time.Sleep(time.Second)
 	}
-	s.ask(int(5 * time.Second / tollPeriod)) // two looks: less is given at once, and threads are switched to the scheduler
+	// two looks: less is given at once, and threads are switched to the scheduler
+	s.ask(int(5 * time.Second / tollPeriod))
 }
 
 // answers is where the server writes how late each answer was.
@@ -237,7 +238,8 @@ func measureToll(t *lab.T, c tollCase, tag uint32, again, count int, limit int64
 	slices.Sort(x.done)
 	x.batch = ran.Seconds() / max(took.Seconds(), 1e-9)
 	t.Logf("%s: late p50 %d p99 %d µs, done p50 %d p99 %d µs, batch on %.2f of CPUs %s", c.name,
-		x.late.at(50), x.late.at(99), x.done.at(50), x.done.at(99), x.batch, lab.ReadText(s.batch.File("cpuset.cpus.effective")))
+		x.late.at(50), x.late.at(99), x.done.at(50), x.done.at(99), x.batch,
+		lab.ReadText(s.batch.File("cpuset.cpus.effective")))
 	if c.goal {
 		t.LogLines("share status", lab.Homenode("share", "status").Out, 40)
 	}

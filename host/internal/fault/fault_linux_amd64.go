@@ -68,7 +68,8 @@ func Each(t *testing.T, errnos []unix.Errno, scenario func(t *testing.T, watched
 				t.Fatal(r.err)
 			}
 			if !r.passed {
-				t.Errorf("call %d of the scenario, %s, fails with %v (for good: %v): %s\n%s", r.n, r.call, r.errno, r.lasts, r.end, r.output)
+				t.Errorf("call %d of the scenario, %s, fails with %v (for good: %v): %s\n%s", r.n, r.call, r.errno,
+					r.lasts, r.end, r.output)
 			}
 			if r.n == 0 && r.calls == 0 {
 				t.Fatal("the scenario makes no call that could fail")
@@ -149,7 +150,8 @@ func trace(program, test, dir string, t *tracer) (r result, err error) {
 		return r, err
 	}
 	defer out.Close()
-	cmd := exec.Command(program, "-test.run=^"+strings.ReplaceAll(test, "/", "$/^")+"$", "-test.v", "-test.count=1", "-test.timeout=5m")
+	cmd := exec.Command(program, "-test.run=^"+strings.ReplaceAll(test, "/", "$/^")+"$", "-test.v", "-test.count=1",
+		"-test.timeout=5m")
 	cmd.Env = append(os.Environ(), envTest+"="+test, "TMPDIR="+dir)
 	cmd.Stdout, cmd.Stderr = out, out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true, Setpgid: true, Pdeathsig: unix.SIGKILL}
@@ -168,7 +170,8 @@ func trace(program, test, dir string, t *tracer) (r result, err error) {
 		return r, err
 	}
 	text, err := os.ReadFile(out.Name())
-	r = result{calls: t.calls, call: t.call, output: string(text), end: fmt.Sprintf("exit status %d", status.ExitStatus())}
+	r = result{calls: t.calls, call: t.call, output: string(text),
+		end: fmt.Sprintf("exit status %d", status.ExitStatus())}
 	if status.Signaled() {
 		r.end = status.Signal().String()
 	}
@@ -281,17 +284,24 @@ func (t *tracer) systemCall(tid int) error {
 var (
 	onFile = map[uint64]string{
 		unix.SYS_READ: "read", unix.SYS_PREAD64: "pread64", unix.SYS_WRITE: "write", unix.SYS_PWRITE64: "pwrite64",
-		unix.SYS_FSYNC: "fsync", unix.SYS_FDATASYNC: "fdatasync", unix.SYS_FTRUNCATE: "ftruncate", unix.SYS_FALLOCATE: "fallocate",
-		unix.SYS_CLOSE: "close", unix.SYS_FSTAT: "fstat", unix.SYS_GETDENTS64: "getdents64", unix.SYS_FLOCK: "flock",
+		unix.SYS_FSYNC: "fsync", unix.SYS_FDATASYNC: "fdatasync", unix.SYS_FTRUNCATE: "ftruncate",
+		unix.SYS_FALLOCATE: "fallocate",
+		unix.SYS_CLOSE:     "close", unix.SYS_FSTAT: "fstat", unix.SYS_GETDENTS64: "getdents64",
+		unix.SYS_FLOCK: "flock",
 		unix.SYS_LSEEK: "lseek",
 	}
 	onPath = map[uint64]string{
-		unix.SYS_OPEN: "open", unix.SYS_OPENAT: "openat", unix.SYS_OPENAT2: "openat2", unix.SYS_NEWFSTATAT: "newfstatat", unix.SYS_STATX: "statx",
-		unix.SYS_RENAME: "rename", unix.SYS_RENAMEAT: "renameat", unix.SYS_RENAMEAT2: "renameat2", unix.SYS_LINK: "link", unix.SYS_LINKAT: "linkat",
-		unix.SYS_UNLINK: "unlink", unix.SYS_UNLINKAT: "unlinkat", unix.SYS_MKDIR: "mkdir", unix.SYS_MKDIRAT: "mkdirat", unix.SYS_RMDIR: "rmdir",
-		unix.SYS_READLINK: "readlink", unix.SYS_READLINKAT: "readlinkat", unix.SYS_CHMOD: "chmod", unix.SYS_FCHMODAT: "fchmodat",
+		unix.SYS_OPEN: "open", unix.SYS_OPENAT: "openat", unix.SYS_OPENAT2: "openat2",
+		unix.SYS_NEWFSTATAT: "newfstatat", unix.SYS_STATX: "statx",
+		unix.SYS_RENAME: "rename", unix.SYS_RENAMEAT: "renameat", unix.SYS_RENAMEAT2: "renameat2",
+		unix.SYS_LINK: "link", unix.SYS_LINKAT: "linkat",
+		unix.SYS_UNLINK: "unlink", unix.SYS_UNLINKAT: "unlinkat", unix.SYS_MKDIR: "mkdir", unix.SYS_MKDIRAT: "mkdirat",
+		unix.SYS_RMDIR:    "rmdir",
+		unix.SYS_READLINK: "readlink", unix.SYS_READLINKAT: "readlinkat", unix.SYS_CHMOD: "chmod",
+		unix.SYS_FCHMODAT:          "fchmodat",
 		unix.SYS_SCHED_SETAFFINITY: "sched_setaffinity", unix.SYS_SCHED_GETAFFINITY: "sched_getaffinity",
-		unix.SYS_SCHED_SETATTR: "sched_setattr", unix.SYS_SCHED_GETATTR: "sched_getattr", unix.SYS_PRLIMIT64: "prlimit64",
+		unix.SYS_SCHED_SETATTR: "sched_setattr", unix.SYS_SCHED_GETATTR: "sched_getattr",
+		unix.SYS_PRLIMIT64:  "prlimit64",
 		unix.SYS_MOVE_PAGES: "move_pages", unix.SYS_MIGRATE_PAGES: "migrate_pages",
 		unix.SYS_SET_MEMPOLICY: "set_mempolicy", unix.SYS_GET_MEMPOLICY: "get_mempolicy", unix.SYS_MBIND: "mbind",
 	}

@@ -67,7 +67,8 @@ func (Kernel) Affinity(tid int) (topology.CPUSet, error) {
 	// say how long that is (sched_getaffinity, kernel/sched/syscalls.c).
 	for words := 1024 / wordBits; words <= maxWords; words *= 2 {
 		mask := make([]uint, words)
-		n, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), uintptr(words*wordBits/8), uintptr(unsafe.Pointer(&mask[0])))
+		n, _, errno := unix.RawSyscall(unix.SYS_SCHED_GETAFFINITY, uintptr(tid), uintptr(words*wordBits/8),
+			uintptr(unsafe.Pointer(&mask[0])))
 		if errno == unix.EINVAL {
 			continue
 		}
@@ -82,7 +83,8 @@ func (Kernel) Affinity(tid int) (topology.CPUSet, error) {
 // SetAffinity sets the CPUs that thread tid may run on (0 is the caller).
 func (Kernel) SetAffinity(tid int, cpus topology.CPUSet) error {
 	mask := maskOf(cpus)
-	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_SETAFFINITY, uintptr(tid), uintptr(len(mask)*wordBits/8), uintptr(unsafe.Pointer(&mask[0])))
+	_, _, errno := unix.RawSyscall(unix.SYS_SCHED_SETAFFINITY, uintptr(tid), uintptr(len(mask)*wordBits/8),
+		uintptr(unsafe.Pointer(&mask[0])))
 	if errno != 0 {
 		return fmt.Errorf("set affinity of thread %d to %s: %w", tid, cpus, errno)
 	}
@@ -118,7 +120,8 @@ func (Kernel) movePages(pid int, pages []uintptr, nodes, status []int32, flags i
 	if nodes != nil {
 		nodesAt = unsafe.Pointer(&nodes[0])
 	}
-	_, _, errno := unix.Syscall6(unix.SYS_MOVE_PAGES, uintptr(pid), uintptr(len(pages)), uintptr(unsafe.Pointer(&pages[0])),
+	_, _, errno := unix.Syscall6(unix.SYS_MOVE_PAGES, uintptr(pid), uintptr(len(pages)),
+		uintptr(unsafe.Pointer(&pages[0])),
 		uintptr(nodesAt), uintptr(unsafe.Pointer(&status[0])), uintptr(flags))
 	if errno != 0 {
 		return os.NewSyscallError("move_pages", errno)
@@ -151,7 +154,8 @@ func padded(s, size topology.NodeSet) []uint {
 // SetPolicy sets the memory policy of the calling thread.
 func (Kernel) SetPolicy(mode Mode, nodes topology.NodeSet) error {
 	mask := padded(nodes, nodes)
-	_, _, errno := unix.RawSyscall(unix.SYS_SET_MEMPOLICY, uintptr(mode), uintptr(unsafe.Pointer(&mask[0])), uintptr((len(mask)-1)*wordBits)+1)
+	_, _, errno := unix.RawSyscall(unix.SYS_SET_MEMPOLICY, uintptr(mode), uintptr(unsafe.Pointer(&mask[0])),
+		uintptr((len(mask)-1)*wordBits)+1)
 	if errno != 0 {
 		return os.NewSyscallError("set_mempolicy", errno)
 	}
@@ -164,7 +168,8 @@ func (Kernel) Policy() (Mode, topology.NodeSet, error) {
 	// The mask must hold all possible nodes (nr_node_ids); no kernel has more
 	// than 1,024 (MAX_NUMNODES, CONFIG_NODES_SHIFT is at most 10).
 	mask := make([]uint, 1024/wordBits)
-	_, _, errno := unix.RawSyscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), uintptr(unsafe.Pointer(&mask[0])),
+	_, _, errno := unix.RawSyscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)),
+		uintptr(unsafe.Pointer(&mask[0])),
 		uintptr(len(mask)*wordBits), 0, 0, 0)
 	if errno != 0 {
 		return 0, topology.NodeSet{}, os.NewSyscallError("get_mempolicy", errno)
@@ -177,7 +182,8 @@ func (Kernel) PolicyAt(mem []byte) (Mode, topology.NodeSet, error) {
 	const ofAddress = 1 << 1 // MPOL_F_ADDR
 	var mode int32
 	mask := make([]uint, 1024/wordBits)
-	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)), uintptr(unsafe.Pointer(&mask[0])),
+	_, _, errno := unix.Syscall6(unix.SYS_GET_MEMPOLICY, uintptr(unsafe.Pointer(&mode)),
+		uintptr(unsafe.Pointer(&mask[0])),
 		uintptr(len(mask)*wordBits), uintptr(unsafe.Pointer(&mem[0])), ofAddress, 0)
 	if errno != 0 {
 		return 0, topology.NodeSet{}, os.NewSyscallError("get_mempolicy", errno)

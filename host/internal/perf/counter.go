@@ -23,7 +23,8 @@ type Pair struct {
 }
 
 // Executed is cycles and instructions, which every PMU counts (perf_event_open(2)).
-var Executed = Pair{Name: "cycles, instructions", First: Hardware(unix.PERF_COUNT_HW_CPU_CYCLES), Second: Hardware(unix.PERF_COUNT_HW_INSTRUCTIONS)}
+var Executed = Pair{Name: "cycles, instructions", First: Hardware(unix.PERF_COUNT_HW_CPU_CYCLES),
+	Second: Hardware(unix.PERF_COUNT_HW_INSTRUCTIONS)}
 
 // Hardware is a generalized event.
 func Hardware(config uint64) Event { return Event{unix.PERF_TYPE_HARDWARE, config} }

@@ -52,7 +52,8 @@ var nodeReads = Pair{
 
 // cacheEvent is a read of the node "cache" (perf_event_open(2), PERF_TYPE_HW_CACHE).
 func cacheEvent(result uint64) Event {
-	return Event{unix.PERF_TYPE_HW_CACHE, unix.PERF_COUNT_HW_CACHE_NODE | unix.PERF_COUNT_HW_CACHE_OP_READ<<8 | result<<16}
+	return Event{unix.PERF_TYPE_HW_CACHE,
+		unix.PERF_COUNT_HW_CACHE_NODE | unix.PERF_COUNT_HW_CACHE_OP_READ<<8 | result<<16}
 }
 
 // x86 is a raw event of x86 processors: event in bits 0 to 7, unit mask in 8 to 15.
@@ -82,7 +83,8 @@ func with(p Pair, whole bool, source string) Pair {
 var table = []row{
 	{
 		vendor: "GenuineIntel", families: [2]int{6, 6},
-		models: []int{0x55, 0x6a, 0x6c, 0x8f, 0xcf, 0xad, 0xae}, // Skylake-SP, Cascade Lake, Ice Lake-SP and -D, Sapphire, Emerald and Granite Rapids
+		// Skylake-SP, Cascade Lake, Ice Lake-SP and -D, Sapphire, Emerald and Granite Rapids
+		models: []int{0x55, 0x6a, 0x6c, 0x8f, 0xcf, 0xad, 0xae},
 		pairs: []Pair{localNodeReads, {
 			Name: "mem_load_l3_miss_retired.local_dram, .remote_dram", First: x86(0xd3, 0x01), Second: x86(0xd3, 0x02),
 			Source: "Intel perfmon event files, MEM_LOAD_L3_MISS_RETIRED",
@@ -92,7 +94,8 @@ var table = []row{
 		vendor: "GenuineIntel", families: [2]int{6, 6},
 		models: []int{0x3f, 0x4f, 0x56}, // Haswell-EP, Broadwell-EP and -DE
 		pairs: []Pair{localNodeReads, {
-			Name: "mem_load_uops_l3_miss_retired.local_dram, .remote_dram", First: x86(0xd3, 0x01), Second: x86(0xd3, 0x04),
+			Name: "mem_load_uops_l3_miss_retired.local_dram, .remote_dram", First: x86(0xd3, 0x01),
+			Second: x86(0xd3, 0x04),
 			Source: "Intel perfmon event files, MEM_LOAD_UOPS_L3_MISS_RETIRED",
 		}},
 	},
@@ -117,7 +120,8 @@ var table = []row{
 	{
 		vendor: "ARM",
 		pairs: []Pair{{ // the remote ones are those to another socket; nodes within one are not told apart
-			Name: "ll_cache_miss_rd, remote_access", First: Event{unix.PERF_TYPE_RAW, 0x37}, Second: Event{unix.PERF_TYPE_RAW, 0x31}, Whole: true,
+			Name: "ll_cache_miss_rd, remote_access", First: Event{unix.PERF_TYPE_RAW, 0x37},
+			Second: Event{unix.PERF_TYPE_RAW, 0x31}, Whole: true,
 			Source: "Arm Architecture Reference Manual (DDI 0487), common events 0x31 and 0x37",
 		}},
 	},

@@ -24,7 +24,8 @@ func Mountinfo(b []byte) []Mount {
 			if string(fields[i]) != "-" {
 				continue
 			}
-			m := Mount{ID: string(fields[0]), Root: unescape(fields[3]), Point: unescape(fields[4]), Type: string(fields[i+1])}
+			m := Mount{ID: string(fields[0]), Root: unescape(fields[3]), Point: unescape(fields[4]),
+				Type: string(fields[i+1])}
 			major, minor, _ := bytes.Cut(fields[2], []byte{':'})
 			x, ok1 := Number(major)
 			y, ok2 := Number(minor)

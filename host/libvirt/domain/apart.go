@@ -28,7 +28,8 @@ func (p *pinning) pinnedByOthers(h *topology.Host, s *guest.Guest) []plan.Placem
 		}
 	}
 	var out []plan.Placement
-	for id, cpus := range map[workload.ID]topology.CPUSet{guest.PinnedID(s.Name): own, guest.EmulatorID(s.Name): apart} {
+	for id, cpus := range map[workload.ID]topology.CPUSet{guest.PinnedID(s.Name): own,
+		guest.EmulatorID(s.Name): apart} {
 		if !cpus.Empty() {
 			out = append(out, *guest.OwnCPUs(h, id, s.Spec.Importance, cpus, topology.CPUSet{}))
 		}

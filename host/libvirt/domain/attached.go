@@ -64,13 +64,15 @@ func (d *Document) Attachments() (out []workload.Attachment) {
 		if source == nil {
 			continue
 		}
-		if path := cmp.Or(source.SelectAttrValue("file", ""), source.SelectAttrValue("dev", "")); strings.HasPrefix(path, "/") {
+		if path := cmp.Or(source.SelectAttrValue("file", ""),
+			source.SelectAttrValue("dev", "")); strings.HasPrefix(path, "/") {
 			out = append(out, workload.Attachment{Kind: workload.ByBlock, Name: attr(el, "target", "dev"), Path: path})
 		}
 		if el.SelectAttrValue("type", "") != "network" {
 			continue
 		}
-		a := workload.Attachment{Kind: workload.ByNetDisk, Name: attr(el, "target", "dev"), Protocol: source.SelectAttrValue("protocol", "")}
+		a := workload.Attachment{Kind: workload.ByNetDisk, Name: attr(el, "target", "dev"),
+			Protocol: source.SelectAttrValue("protocol", "")}
 		for _, host := range source.SelectElements("host") {
 			if name := strings.Trim(host.SelectAttrValue("name", ""), "[]"); name != "" {
 				a.Servers = append(a.Servers, name)

@@ -45,7 +45,8 @@ func (d *Document) compose(h *topology.Host, s *guest.Guest, mark Mark) error {
 		for v := range c.Cells[i].VCPUs.All() {
 			if (floats && !pins[v].Equal(pins[c.Cells[i].VCPUs.Min()])) ||
 				(floats && !pins[v].SubsetOf(guest.CPUsOf(h, s.Home.Cells[i]))) {
-				return fmt.Errorf("vCPU %d of cell %d is pinned to CPUs %q; want those of the whole cell, on one node", v, i, pins[v])
+				return fmt.Errorf("vCPU %d of cell %d is pinned to CPUs %q; want those of the whole cell, on one node",
+					v, i, pins[v])
 			}
 		}
 	}
@@ -60,7 +61,8 @@ func (d *Document) compose(h *topology.Host, s *guest.Guest, mark Mark) error {
 		}
 	}
 	s.Composed, s.Apart = c, nil
-	s.Home.Placement, s.Home.Apart = c.Books(h, s.Name, s.Spec.Importance, s.Home.VCPUs, s.Home.Cells, plan.Idle(h, s.Spec.SMT, own))
+	s.Home.Placement, s.Home.Apart = c.Books(h, s.Name, s.Spec.Importance, s.Home.VCPUs, s.Home.Cells,
+		plan.Idle(h, s.Spec.SMT, own))
 	home := &s.Home.Placement
 	s.Spec.Memory = home.Asked
 	s.Spec.HugePage = home.HugePage

@@ -28,11 +28,13 @@ type Document struct {
 
 // span is where an element stands in the text.
 type span struct {
-	start, body, tail, end int              // of the start tag, its inside, the end tag; body == tail == end when it closes itself
-	prev, last             int              // where what stands before it begins; where its last child ends, body without any
-	tag                    string           // how etree writes its start tag, as read
-	text                   string           // its own character data and comments, as read
-	kids                   []*etree.Element // as read
+	// of the start tag, its inside, the end tag; body == tail == end when it closes itself
+	start, body, tail, end int
+	// where what stands before it begins; where its last child ends, body without any
+	prev, last int
+	tag        string           // how etree writes its start tag, as read
+	text       string           // its own character data and comments, as read
+	kids       []*etree.Element // as read
 }
 
 // Parse reads a document. Errors are one line.

@@ -295,9 +295,11 @@ func (p *pinning) manual(m Mark, marked bool) string {
 			p.nodes.Minus(nodes).Empty() {
 			return ""
 		}
-		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (from CPUs %s, nodes %s to CPUs %s, nodes %s)", p.bound, p.nodes, m.CPUs, m.Nodes, m.ToCPUs, m.ToNodes)
+		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (from CPUs %s, nodes %s to "+
+			"CPUs %s, nodes %s)", p.bound, p.nodes, m.CPUs, m.Nodes, m.ToCPUs, m.ToNodes)
 	case marked && ((p.bound.String() != m.CPUs && p.boundAll.String() != m.CPUs) || p.nodes.String() != m.Nodes):
-		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (CPUs %s, nodes %s)", p.bound, p.nodes, m.CPUs, m.Nodes)
+		return fmt.Sprintf("its bindings (CPUs %v, nodes %v) are not what homenode wrote (CPUs %s, nodes %s)", p.bound,
+			p.nodes, m.CPUs, m.Nodes)
 	}
 	return ""
 }
@@ -334,8 +336,10 @@ func (w *wants) otherPages(h *topology.Host, s *guest.Guest, p *pinning) []plan.
 	}
 	var out []plan.Placement
 	for _, page := range slices.Sorted(maps.Keys(sums)) {
-		more := plan.Placement{Workload: guest.PagesID(s.Name, page), Class: workload.Dedicated, Importance: s.Spec.Importance,
-			Asked: sums[page], HugePage: page, Bound: p.mode == "strict" && !p.nodes.Empty(), Memory: w.lies(h, p, s.Home.Placement.Home, page)}
+		more := plan.Placement{Workload: guest.PagesID(s.Name, page), Class: workload.Dedicated,
+			Importance: s.Spec.Importance,
+			Asked:      sums[page], HugePage: page, Bound: p.mode == "strict" && !p.nodes.Empty(),
+			Memory: w.lies(h, p, s.Home.Placement.Home, page)}
 		for _, m := range more.Memory {
 			more.Home.Add(m.Node)
 		}
@@ -405,8 +409,10 @@ func (d *Document) Wants(h *topology.Host) (spec workload.Spec, mark Mark, ok bo
 	}
 	most, now, err := d.vcpus()
 	only, _ := topology.ParseNodeSet(mark.Only)
-	spec = workload.Spec{ID: guest.ID(d.Name()), Name: d.Name(), Class: mark.Class, Tier: mark.Tier, Importance: mark.Importance, CPUs: now,
-		Memory: w.memory, HugePage: w.hugePage, SMT: mark.SMT, Nodes: only, MinNodes: mark.Exact, MaxNodes: mark.Exact, Near: mark.near(), Given: true}
+	spec = workload.Spec{ID: guest.ID(d.Name()), Name: d.Name(), Class: mark.Class, Tier: mark.Tier,
+		Importance: mark.Importance, CPUs: now,
+		Memory: w.memory, HugePage: w.hugePage, SMT: mark.SMT, Nodes: only, MinNodes: mark.Exact, MaxNodes: mark.Exact,
+		Near: mark.near(), Given: true}
 	if mark.Class == workload.Dedicated {
 		spec.CPUs = most
 	}

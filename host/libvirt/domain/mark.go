@@ -64,8 +64,9 @@ func (d *Document) Mark() (Mark, bool) {
 	}
 	m := Mark{
 		Flavor: el.SelectAttrValue("flavor", ""), Importance: workload.DefaultImportance,
-		SMT: workload.SMTPolicy(el.SelectAttrValue("smt", string(workload.SMTPrefer))), Emulator: guest.Emulator(el.SelectAttrValue("emulator", string(guest.Share))),
-		CPUs: el.SelectAttrValue("cpus", ""), Nodes: el.SelectAttrValue("nodes", ""),
+		SMT:      workload.SMTPolicy(el.SelectAttrValue("smt", string(workload.SMTPrefer))),
+		Emulator: guest.Emulator(el.SelectAttrValue("emulator", string(guest.Share))),
+		CPUs:     el.SelectAttrValue("cpus", ""), Nodes: el.SelectAttrValue("nodes", ""),
 		Shares: el.SelectAttrValue("shares", ""), Added: el.SelectAttrValue("added", ""),
 		ToCPUs: el.SelectAttrValue("to-cpus", ""), ToNodes: el.SelectAttrValue("to-nodes", ""),
 	}
@@ -236,8 +237,9 @@ func (d *Document) SetMark(m Mark) {
 // NewMark is that of a guest which homenode takes over: shared, bound as it is.
 func (d *Document) NewMark() (Mark, error) {
 	cpus, nodes, err := d.Bound()
-	return Mark{Class: workload.Shared, Importance: workload.DefaultImportance, SMT: workload.SMTPrefer, Emulator: guest.Share,
-		CPUs: cpus.String(), Nodes: nodes.String()}, err
+	return Mark{Class: workload.Shared, Importance: workload.DefaultImportance, SMT: workload.SMTPrefer,
+		Emulator: guest.Share,
+		CPUs:     cpus.String(), Nodes: nodes.String()}, err
 }
 
 // near is what it is to be near to for good.

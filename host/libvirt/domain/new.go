@@ -41,7 +41,8 @@ func New(h *topology.Host, o *guest.Order, home guest.Home, m Machine) (*Documen
 		return nil, err
 	}
 	if home.Placement.Class == workload.Shared {
-		element(element(root, "cputune"), "shares").SetText(strconv.Itoa(weight(o.Flavor.VCPUs, home.Placement.Importance)))
+		element(element(root, "cputune"),
+			"shares").SetText(strconv.Itoa(weight(o.Flavor.VCPUs, home.Placement.Importance)))
 	}
 	devices(root, o, &home)
 	doc := etree.NewDocumentWithRoot(root)
@@ -167,7 +168,8 @@ func disk(devices *etree.Element, o *guest.Order, i int) {
 		kind, attr = "block", "dev"
 	}
 	el := element(devices, "disk", "type", kind, "device", "disk")
-	driver := element(el, "driver", "name", "qemu", "type", d.Format, "cache", "none", "io", "native", "discard", "unmap")
+	driver := element(el, "driver", "name", "qemu", "type", d.Format, "cache", "none", "io", "native", "discard",
+		"unmap")
 	if n := o.Flavor.IOThreads; n > 0 {
 		driver.CreateAttr("iothread", strconv.Itoa(i%n+1))
 	}
@@ -233,7 +235,8 @@ func nic(devices *etree.Element, o *guest.Order, n *guest.NIC) {
 func address(source *etree.Element, pci string) {
 	part := strings.FieldsFunc(pci, func(r rune) bool { return r == ':' || r == '.' })
 	if len(part) == 4 {
-		element(source, "address", "domain", "0x"+part[0], "bus", "0x"+part[1], "slot", "0x"+part[2], "function", "0x"+part[3])
+		element(source, "address", "domain", "0x"+part[0], "bus", "0x"+part[1], "slot", "0x"+part[2], "function",
+			"0x"+part[3])
 	}
 }
 
@@ -243,7 +246,8 @@ func (d *Document) realtime(vcpus guest.VCPUs) {
 	if vcpus.Empty() {
 		return
 	}
-	element(d.child(d.tree.Root(), "cputune"), "vcpusched", "vcpus", vcpus.String(), "scheduler", "fifo", "priority", "1")
+	element(d.child(d.tree.Root(), "cputune"), "vcpusched", "vcpus", vcpus.String(), "scheduler", "fifo", "priority",
+		"1")
 	d.child(d.tree.Root(), "memoryBacking").CreateElement("locked")
 	element(d.child(d.tree.Root(), "features"), "pmu", "state", "off")
 }

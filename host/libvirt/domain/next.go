@@ -70,7 +70,8 @@ func (d *Document) PlaceNext(h *topology.Host, next guest.Next, mark Mark) error
 	if most, _, err := d.vcpus(); err != nil || (len(next.VCPUs) > 0 && len(next.VCPUs) != most) {
 		return cmp.Or(err, fmt.Errorf("%d CPUs for %d vCPUs", len(next.VCPUs), most))
 	}
-	at := bindings{vcpus: next.VCPUs, emulator: next.Emulator, cells: next.Cells, cpus: next.CPUs, nodes: next.Nodes, strict: len(next.VCPUs) > 0}
+	at := bindings{vcpus: next.VCPUs, emulator: next.Emulator, cells: next.Cells, cpus: next.CPUs, nodes: next.Nodes,
+		strict: len(next.VCPUs) > 0}
 	switch {
 	case mark.floats() && d.at("cpu", "numa") == nil:
 		if err := d.addCells(h, next, &mark); err != nil {
@@ -229,7 +230,8 @@ func (d *Document) CellCPUs(k int) (cpus topology.CPUSet, err error) {
 
 // Within is the CPUs of each thread of a guest that is placed cell by cell once its floating
 // part has other CPUs. ok is false for any other guest.
-func (d *Document) Within(h *topology.Host, cpus topology.CPUSet) (of func(Thread) topology.CPUSet, ok bool, err error) {
+func (d *Document) Within(h *topology.Host,
+	cpus topology.CPUSet) (of func(Thread) topology.CPUSet, ok bool, err error) {
 	if mark, marked := d.Mark(); !marked || !mark.Composed || mark.Class == workload.Dedicated {
 		return nil, false, nil
 	}
@@ -252,7 +254,8 @@ func (d *Document) About() string {
 	if !ok {
 		return ""
 	}
-	words := []string{"class=" + string(m.Class), fmt.Sprintf("importance=%d", m.Importance), "smt=" + string(m.SMT), "emulator=" + string(m.Emulator)}
+	words := []string{"class=" + string(m.Class), fmt.Sprintf("importance=%d", m.Importance), "smt=" + string(m.SMT),
+		"emulator=" + string(m.Emulator)}
 	if m.Tier != "" {
 		words = append(words, "tier="+string(m.Tier))
 	}
@@ -282,7 +285,8 @@ func ParseAbout(text string) (Mark, error) {
 	var m Mark
 	var class string
 	text, m.Flavor, _ = strings.Cut(text, " flavor=")
-	if _, err := fmt.Sscanf(text, "class=%s importance=%d smt=%s emulator=%s", &class, &m.Importance, &m.SMT, &m.Emulator); err != nil {
+	if _, err := fmt.Sscanf(text, "class=%s importance=%d smt=%s emulator=%s", &class, &m.Importance, &m.SMT,
+		&m.Emulator); err != nil {
 		return m, fmt.Errorf("mark %q: %w", text, err)
 	}
 	var err error

@@ -23,7 +23,8 @@ import (
 // its pages along (cpuset.mems).
 func (d *Document) Place(h *topology.Host, home guest.Home, mark Mark) {
 	p := &home.Placement
-	at := bindings{vcpus: home.VCPUs, emulator: home.Emulator, cells: home.Cells, cpus: p.CPUs, nodes: home.MemoryNodes(), strict: home.Cells != nil}
+	at := bindings{vcpus: home.VCPUs, emulator: home.Emulator, cells: home.Cells, cpus: p.CPUs,
+		nodes: home.MemoryNodes(), strict: home.Cells != nil}
 	if p.Class == workload.Dedicated && home.Cells == nil {
 		at.vcpus = oneEach(p.Pins)
 		at.cells = d.cellNodes(h, p)
@@ -118,7 +119,8 @@ func (d *Document) MemoryMode() string {
 // order is where libvirt writes the children of <domain> that are written here;
 // the schema takes them anywhere, people expect them there.
 var order = []string{
-	"name", "uuid", "genid", "title", "description", "metadata", "maxMemory", "memory", "currentMemory", "memoryBacking",
+	"name", "uuid", "genid", "title", "description", "metadata", "maxMemory", "memory", "currentMemory",
+	"memoryBacking",
 	"vcpu", "vcpus", "iothreads", "iothreadids", "cputune", "numatune", "resource", "sysinfo", "os", "features", "cpu",
 }
 

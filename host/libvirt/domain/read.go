@@ -64,8 +64,9 @@ func (d *Document) VCPUs() (most, now int, err error) { return d.vcpus() }
 // units are libvirt's names for amounts (virScaleInteger), in bytes.
 var units = map[string]uint64{
 	"b": 1, "byte": 1, "bytes": 1,
-	"kb": 1e3, "k": 1 << 10, "kib": 1 << 10, "mb": 1e6, "m": 1 << 20, "mib": 1 << 20, "gb": 1e9, "g": 1 << 30, "gib": 1 << 30,
-	"tb": 1e12, "t": 1 << 40, "tib": 1 << 40, "pb": 1e15, "p": 1 << 50, "pib": 1 << 50,
+	"kb": 1e3, "k": 1 << 10, "kib": 1 << 10, "mb": 1e6, "m": 1 << 20, "mib": 1 << 20, "gb": 1e9, "g": 1 << 30,
+	"gib": 1 << 30,
+	"tb":  1e12, "t": 1 << 40, "tib": 1 << 40, "pb": 1e15, "p": 1 << 50, "pib": 1 << 50,
 }
 
 // amount reads a number with a unit; without one it is in KiB.
@@ -273,7 +274,8 @@ func (d *Document) guestCells() ([]guestCell, error) {
 		if err != nil || id < 0 || id >= len(els) {
 			return nil, fmt.Errorf("numa: cell id %q of %d cells", el.SelectAttrValue("id", ""), len(els))
 		}
-		if cells[id].memory, err = amount(el.SelectAttrValue("memory", "0"), el.SelectAttrValue("unit", "")); err != nil {
+		if cells[id].memory, err = amount(el.SelectAttrValue("memory", "0"),
+			el.SelectAttrValue("unit", "")); err != nil {
 			return nil, fmt.Errorf("numa: cell %d: memory %w", id, err)
 		}
 		if cells[id].vcpus, err = attrSet[int](el, "cpus"); err != nil {

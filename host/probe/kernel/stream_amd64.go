@@ -89,7 +89,8 @@ func sse2Streams() []Stream {
 		{"w", "sse2", 0, 1, false, func(a, b, c, d unsafe.Pointer, n uintptr) { storeSSE2(a, n) }},
 		{"nt", "sse2 movntdq", 0, 1, true, func(a, b, c, d unsafe.Pointer, n uintptr) { ntStoreSSE2(a, n) }},
 		{"triad", "sse2", 2, 1, false, func(a, b, c, d unsafe.Pointer, n uintptr) { triadSSE2(c, a, b, n) }},
-		{"nt-triad", "sse2, movntpd", 2, 1, true, func(a, b, c, d unsafe.Pointer, n uintptr) { ntTriadSSE2(c, a, b, n) }},
+		{"nt-triad", "sse2, movntpd", 2, 1, true,
+			func(a, b, c, d unsafe.Pointer, n uintptr) { ntTriadSSE2(c, a, b, n) }},
 	}
 }
 
@@ -102,7 +103,8 @@ func avx2Streams() []Stream {
 		{"w", "avx2", 0, 1, false, func(a, b, c, d unsafe.Pointer, n uintptr) { storeAVX2(a, n) }},
 		{"nt", "avx2 vmovntdq", 0, 1, true, func(a, b, c, d unsafe.Pointer, n uintptr) { ntStoreAVX2(a, n) }},
 		{"triad", "avx2 fma", 2, 1, false, func(a, b, c, d unsafe.Pointer, n uintptr) { triadAVX2(c, a, b, n) }},
-		{"nt-triad", "avx2 fma, vmovntpd", 2, 1, true, func(a, b, c, d unsafe.Pointer, n uintptr) { ntTriadAVX2(c, a, b, n) }},
+		{"nt-triad", "avx2 fma, vmovntpd", 2, 1, true,
+			func(a, b, c, d unsafe.Pointer, n uintptr) { ntTriadAVX2(c, a, b, n) }},
 	}
 }
 
@@ -115,7 +117,8 @@ func avx512Streams(avx2 []Stream) []Stream {
 		case "r":
 			out[i] = Stream{"r", "avx512", 1, 0, false, func(a, b, c, d unsafe.Pointer, n uintptr) { readAVX512(a, n) }}
 		case "nt":
-			out[i] = Stream{"nt", "avx512 vmovntdq", 0, 1, true, func(a, b, c, d unsafe.Pointer, n uintptr) { ntStoreAVX512(a, n) }}
+			out[i] = Stream{"nt", "avx512 vmovntdq", 0, 1, true,
+				func(a, b, c, d unsafe.Pointer, n uintptr) { ntStoreAVX512(a, n) }}
 		}
 	}
 	return out

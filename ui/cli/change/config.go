@@ -56,7 +56,8 @@ status 2. Use it before a restart or reload, and as validate: of Ansible.`,
 			case 1:
 				fmt.Fprintf(e.Stdout, "%s: good\n", words.Printable(read.Files[0]))
 			default:
-				fmt.Fprintf(e.Stdout, "%s and %s: good\n", words.Printable(read.Files[0]), words.Count(len(read.Files)-1, "drop-in"))
+				fmt.Fprintf(e.Stdout, "%s and %s: good\n", words.Printable(read.Files[0]),
+					words.Count(len(read.Files)-1, "drop-in"))
 			}
 			return nil
 		},
@@ -86,7 +87,8 @@ are not included.`,
 				}
 			}
 			if asJSON {
-				return cli.PrintJSON(e.Stdout, configAnswer{"homenode-config/1", append([]string{}, read.Files...), values, append([]string{}, read.Odd...)})
+				return cli.PrintJSON(e.Stdout, configAnswer{"homenode-config/1", append([]string{}, read.Files...),
+					values, append([]string{}, read.Odd...)})
 			}
 			if len(values) == 0 {
 				fmt.Fprintln(e.Stdout, "# no key is set: the defaults hold")

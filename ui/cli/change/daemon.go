@@ -73,7 +73,8 @@ it sets CPU sets and moves memory, after writing the old values to its journal.`
 	f.StringVar(&o.Config, "config", "", "configuration `file` (YAML)")
 	f.StringVar(&o.StateDir, "state-dir", "", "`folder` of the journal, default "+e.DefaultState)
 	f.DurationVar(&o.Period, "period", 0, "time between two scans (default 2s)")
-	f.StringVar(&o.Listen, "listen", "", "serve the page, read only, at an `address`: a port of 127.0.0.1 such as 4663, or IP:PORT")
+	f.StringVar(&o.Listen, "listen", "",
+		"serve the page, read only, at an `address`: a port of 127.0.0.1 such as 4663, or IP:PORT")
 	f.BoolVar(&show, "status", false, "print the status table after the first scan")
 	cli.SocketFlag(c, e)
 	return c
@@ -90,7 +91,9 @@ func offerDemo(ctx context.Context, e *cli.Env) {
 		fmt.Fprintf(e.Stdout, "\nThe main job, on a simulated server of 8 NUMA nodes: `%s`\n", command)
 		return
 	}
-	fmt.Fprintf(e.Stdout, "\nThe main job, on a simulated server of 8 NUMA nodes, opens in %.0f s.\nEnter opens it now (`%s`), any other key stays here, Ctrl-C ends.\n", demoIn.Seconds(), command)
+	fmt.Fprintf(e.Stdout,
+		"\nThe main job, on a simulated server of 8 NUMA nodes, opens in %.0f s.\nEnter opens it now (`%s`), any "+
+			"other key stays here, Ctrl-C ends.\n", demoIn.Seconds(), command)
 	if key, pressed := e.Key(ctx, demoIn); ctx.Err() != nil || (pressed && key != '\r' && key != '\n') {
 		return
 	}
@@ -105,5 +108,6 @@ func printWatching(e *cli.Env, socket string, period time.Duration) {
 	if socket != "" {
 		status += " --socket " + words.Printable(socket)
 	}
-	fmt.Fprintf(e.Stderr, "\nwatching every %s; Ctrl-C ends; `%s` in another terminal shows it again\n", words.Duration(period), status)
+	fmt.Fprintf(e.Stderr, "\nwatching every %s; Ctrl-C ends; `%s` in another terminal shows it again\n",
+		words.Duration(period), status)
 }

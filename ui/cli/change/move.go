@@ -40,7 +40,8 @@ another move.
 For guests of libvirt use ` + "`homenode vm move`" + `. Exit status 1: no room, or homenode
 may not move it; the line gives the reason.`,
 		Example: "  homenode move /system.slice/redis.service --to 1 --dry-run\n" +
-			"  homenode move /system.slice/redis.service --to 1\n  homenode move /system.slice/redis.service --cancel\n  homenode move 1234 --to 0",
+			"  homenode move /system.slice/redis.service --to 1\n  homenode move /system.slice/redis.service " +
+			"--cancel\n  homenode move 1234 --to 0",
 		Args: cli.OneWorkload(e),
 		RunE: func(c *cobra.Command, args []string) error {
 			order := api.MoveOrder{ID: workload.ID(args[0]), DryRun: dryRun, Cancel: cancel}
@@ -96,7 +97,8 @@ func printMove(e *cli.Env, a api.MoveAnswer, dryRun bool) {
 		return
 	case plan.Kept:
 		fmt.Fprintf(w, "%s stays on %s, %s; %s.\n", a.Workload, words.Nodes(a.To), words.CPUs(a.CPUs),
-			would("what of its memory lies elsewhere is tried now", "what of its memory lies elsewhere would be tried now"))
+			would("what of its memory lies elsewhere is tried now",
+				"what of its memory lies elsewhere would be tried now"))
 		return
 	}
 	does := "goes"
@@ -106,7 +108,8 @@ func printMove(e *cli.Env, a api.MoveAnswer, dryRun bool) {
 	if a.From.Equal(a.To) && a.FromCPUs.Equal(a.CPUs) {
 		fmt.Fprintf(w, "%s is on %s, %s, already.\n", a.Workload, words.Nodes(a.To), words.CPUs(a.CPUs))
 	} else {
-		fmt.Fprintf(w, "%s %s from %s, %s, to %s, %s.\n", a.Workload, would(does, "would go"), words.Nodes(a.From), words.CPUs(a.FromCPUs), words.Nodes(a.To), words.CPUs(a.CPUs))
+		fmt.Fprintf(w, "%s %s from %s, %s, to %s, %s.\n", a.Workload, would(does, "would go"), words.Nodes(a.From),
+			words.CPUs(a.FromCPUs), words.Nodes(a.To), words.CPUs(a.CPUs))
 	}
 	if m := a.Move; m != nil { // it has ended
 		if all := max(m.Planned, m.Moved+m.Refused); all == 0 {
@@ -122,7 +125,8 @@ func printMove(e *cli.Env, a api.MoveAnswer, dryRun bool) {
 	}
 	for _, s := range a.Steps {
 		if s.Kind == plan.MovePages && s.Bytes > 0 {
-			fmt.Fprintf(w, "  %s of its memory %s, in %.0f s or more.\n", words.Bytes(max(0, s.Bytes)), would("move", "would move"), s.Cost.Seconds)
+			fmt.Fprintf(w, "  %s of its memory %s, in %.0f s or more.\n", words.Bytes(max(0, s.Bytes)),
+				would("move", "would move"), s.Cost.Seconds)
 		}
 	}
 	for _, r := range a.Decision.Reasons {

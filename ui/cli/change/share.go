@@ -33,7 +33,8 @@ configuration changes.`,
 		Args:    cobra.NoArgs,
 		RunE:    cli.SayWhat,
 	}
-	c.AddCommand(shareStatusCommand(e), shareExplainCommand(e), shareTurnCommand(e, true), shareTurnCommand(e, false), shareUpgradeCommand(e))
+	c.AddCommand(shareStatusCommand(e), shareExplainCommand(e), shareTurnCommand(e, true), shareTurnCommand(e, false),
+		shareUpgradeCommand(e))
 	return c
 }
 
@@ -45,7 +46,9 @@ func shareTurnCommand(e *cli.Env, on bool) *cobra.Command {
 	}
 	c := &cobra.Command{
 		Use: name, Short: short, Example: "  homenode share " + name, Args: cobra.NoArgs,
-		Long: short + ". Asks the running daemon, which acts\nwithin its next scans.\n\nExit status: 3 no daemon runs, or not permitted.",
+		Long: short +
+			". Asks the running daemon, which acts\nwithin its next scans.\n\nExit status: 3 no daemon runs, or not " +
+			"permitted.",
 		RunE: func(c *cobra.Command, _ []string) error {
 			b, done, err := cli.Connect(c, e)
 			if err != nil {
@@ -54,7 +57,8 @@ func shareTurnCommand(e *cli.Env, on bool) *cobra.Command {
 			defer done()
 			source, ok := b.(api.ShareSource)
 			if !ok {
-				return cli.Forbiddenf("no daemon is running. To turn sharing %s for the next one, write share: {enabled: %t} into its configuration", name, on)
+				return cli.Forbiddenf("no daemon is running. To turn sharing %s for the next one, write share: "+
+					"{enabled: %t} into its configuration", name, on)
 			}
 			now, err := source.Share(cli.ContextOf(c), api.ShareOrder{On: on, DryRun: dryRun})
 			if err != nil {
@@ -83,7 +87,8 @@ func shareStatusCommand(e *cli.Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "status", Short: "Show how many CPUs of each node batch work may use", Args: cobra.NoArgs,
-		Long:    "Shows how many CPUs of each node batch work may use now, and which.\nWithout a daemon this command scans once.",
+		Long: "Shows how many CPUs of each node batch work may use now, and which.\nWithout a daemon this command " +
+			"scans once.",
 		Example: "  homenode share status",
 		RunE: func(c *cobra.Command, _ []string) error {
 			b, done, err := cli.Connect(c, e)
@@ -111,7 +116,8 @@ func shareExplainCommand(e *cli.Env) *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "explain [NAME]", Short: "Explain the CPUs of batch work, and who hurts whom", Args: cobra.MaximumNArgs(1),
-		Long: "Explains, for each node and batch workload or for one, its CPUs and limits; and\nfor important work, or one, its signals, who hurts it and the action taken.\n\n" + cli.NamesText +
+		Long: "Explains, for each node and batch workload or for one, its CPUs and limits; and\nfor important work, " +
+			"or one, its signals, who hurts it and the action taken.\n\n" + cli.NamesText +
 			"\n\nExit status: 1 NAME is neither, or sharing is off.",
 		Example: "  homenode share explain\n  homenode share explain encode.service",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -133,14 +139,19 @@ func shareExplainCommand(e *cli.Env) *cobra.Command {
 					return err
 				}
 				id := x.Workload.ID
-				s.Workloads = slices.DeleteFunc(slices.Clone(s.Workloads), func(w api.ShareWork) bool { return w.ID != id })
-				s.LeftAlone = slices.DeleteFunc(slices.Clone(s.LeftAlone), func(l api.ShareLeft) bool { return l.ID != id })
-				s.Important = slices.DeleteFunc(slices.Clone(s.Important), func(h api.ShareHarm) bool { return h.ID != id })
+				s.Workloads = slices.DeleteFunc(slices.Clone(s.Workloads),
+					func(w api.ShareWork) bool { return w.ID != id })
+				s.LeftAlone = slices.DeleteFunc(slices.Clone(s.LeftAlone),
+					func(l api.ShareLeft) bool { return l.ID != id })
+				s.Important = slices.DeleteFunc(slices.Clone(s.Important),
+					func(h api.ShareHarm) bool { return h.ID != id })
 				switch {
 				case !s.On:
 					return cli.Nof("sharing is off; `homenode share on` turns it on")
 				case len(s.Workloads)+len(s.LeftAlone)+len(s.Important) == 0:
-					return cli.Nof("%s is not squeezed and nothing is squeezed for it: it is neither batch work nor important (dedicated, or of tier online or online-strict), or important and left alone; `homenode explain %s` says more", id, id)
+					return cli.Nof("%s is not squeezed and nothing is squeezed for it: it is neither batch work nor "+
+						"important (dedicated, or of tier online or online-strict), or important and left alone; "+
+						"`homenode explain %s` says more", id, id)
 				}
 			}
 			if asJSON {
@@ -169,9 +180,12 @@ func sharingNow(ctx context.Context, b api.Backend) (api.Sharing, error) {
 	case s.Sharing == nil:
 		rest := words.Because(words.ShareOff).String()
 		if s.Mode == "none" {
-			rest = "No daemon is running: one with `share: {enabled: true}` in its configuration shares, or after `homenode share on`."
+			rest = "No daemon is running: one with `share: {enabled: true}` in its configuration shares, or after " +
+				"`homenode share on`."
 		}
-		return api.Sharing{Schema: "homenode-share/1", Mode: s.Mode, Rest: rest, Nodes: []api.ShareNode{}, Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{}, Important: []api.ShareHarm{}, Signals: []workload.SourceStatus{}}, nil
+		return api.Sharing{Schema: "homenode-share/1", Mode: s.Mode, Rest: rest, Nodes: []api.ShareNode{},
+			Workloads: []api.ShareWork{}, LeftAlone: []api.ShareLeft{}, Important: []api.ShareHarm{},
+			Signals: []workload.SourceStatus{}}, nil
 	}
 	return *s.Sharing, nil
 }
@@ -189,7 +203,8 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 	if s.Use != nil {
 		writeGoals(w, p, &s, how)
 	} else {
-		fmt.Fprintf(w, "sharing is on: up to %.0f %% of the CPUs that no dedicated work holds may be busy%s\n\n", 100*s.Target, how)
+		fmt.Fprintf(w, "sharing is on: up to %.0f %% of the CPUs that no dedicated work holds may be busy%s\n\n",
+			100*s.Target, how)
 	}
 	if s.Lacks != "" {
 		fmt.Fprintf(w, "%s\n\n", s.Lacks)
@@ -227,7 +242,8 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 		fmt.Fprintln(w)
 		t = view.NewTable("IMPORTANT", "BY", ">NOW", ">USUAL", "STATE").Drops("USUAL")
 		for _, x := range s.Important {
-			t.Row(string(x.ID), cli.OrDash(string(x.Signal)), signalValue(x.Signal, x.Value), signalValue(x.Signal, x.Usual), harmState(p, &x))
+			t.Row(string(x.ID), cli.OrDash(string(x.Signal)), signalValue(x.Signal, x.Value),
+				signalValue(x.Signal, x.Usual), harmState(p, &x))
 		}
 		t.Print(w, p)
 	}
@@ -236,9 +252,11 @@ func writeSharing(w io.Writer, p view.Paint, s api.Sharing) {
 
 // nodeTable prints the CPUs of each node that batch work may use.
 func nodeTable(w io.Writer, p view.Paint, nodes []api.ShareNode) {
-	t := view.NewTable("NODE", ">CPUS", ">ONLINE", ">SYSTEM", ">KEPT IDLE", ">BATCH MAY USE", "ON CPUS").Names("ON CPUS").Drops("SYSTEM", "KEPT IDLE")
+	t := view.NewTable("NODE", ">CPUS", ">ONLINE", ">SYSTEM", ">KEPT IDLE", ">BATCH MAY USE",
+		"ON CPUS").Names("ON CPUS").Drops("SYSTEM", "KEPT IDLE")
 	for _, n := range nodes {
-		t.Row(fmt.Sprint(n.Node), fmt.Sprint(n.Pool), fmt.Sprintf("%.2f", n.Online), fmt.Sprintf("%.2f", n.System), fmt.Sprint(n.Idle), fmt.Sprintf("%.2f", n.CPUs), cli.OrDash(n.Given))
+		t.Row(fmt.Sprint(n.Node), fmt.Sprint(n.Pool), fmt.Sprintf("%.2f", n.Online), fmt.Sprintf("%.2f", n.System),
+			fmt.Sprint(n.Idle), fmt.Sprintf("%.2f", n.CPUs), cli.OrDash(n.Given))
 	}
 	t.Print(w, p)
 }

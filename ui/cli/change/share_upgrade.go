@@ -70,12 +70,15 @@ back, or --dry-run says that it cannot be, 3 no daemon runs, no scheduler is loa
 			case up.From == up.To:
 				_, err = fmt.Fprintf(e.Stdout, "nothing is newer: version %s runs\n", up.From)
 			case dryRun:
-				_, err = fmt.Fprintf(e.Stdout, "version %s would take the place of %s; nothing was changed\n", up.To, up.From)
+				_, err = fmt.Fprintf(e.Stdout, "version %s would take the place of %s; nothing was changed\n", up.To,
+					up.From)
 			case up.Trial == nil:
 			case noWait:
 				tellSwap(e.Stdout, &up)
 			case up.Trial.Held:
-				_, err = fmt.Fprintf(e.Stdout, "it holds and is kept: important work waited at most %s of the time, %s before\n", percentOf(up.Trial.Worst), percentOf(up.Trial.Before))
+				_, err = fmt.Fprintf(e.Stdout,
+					"it holds and is kept: important work waited at most %s of the time, %s before\n",
+					percentOf(up.Trial.Worst), percentOf(up.Trial.Before))
 			}
 			if err == nil && up.Why != "" {
 				return cli.No(errors.New(up.Why))
@@ -152,7 +155,8 @@ func schedulerLines(w io.Writer, p view.Paint, k *api.ShareScheduler) {
 		fmt.Fprintf(w, "  Cgroups over its limit of tiers: %d. They run as tier normal.\n", k.Untiered)
 	}
 	if t := k.Trial; t != nil {
-		fmt.Fprintf(w, "  On probation until %s, after version %s; for %.1f ms none ran.\n", t.Until.Local().Format("15:04:05"), t.From, t.GapMS)
+		fmt.Fprintf(w, "  On probation until %s, after version %s; for %.1f ms none ran.\n",
+			t.Until.Local().Format("15:04:05"), t.From, t.GapMS)
 	}
 	if t := k.Upgrade; t != nil && !t.Held {
 		fmt.Fprintf(w, "  Version %s did not hold: %s\n", t.To, t.Why)

@@ -119,13 +119,16 @@ func printUndo(e *cli.Env, r api.UndoResult, dryRun bool) {
 		fmt.Fprintf(e.Stdout, "%s    %s %s: %s\n", p.Warn("failed"), x.Entry.Kind, x.Entry.Path, x.Error)
 	}
 	if len(r.Policies) > 0 {
-		fmt.Fprintf(e.Stdout, "not restored: the memory policy of %s; only a process itself can change its own, and it goes when the process ends\n", joined(r.Policies))
+		fmt.Fprintf(e.Stdout,
+			"not restored: the memory policy of %s; only a process itself can change its own, and it goes when the "+
+				"process ends\n", joined(r.Policies))
 	}
 	var parts []string
 	for _, x := range []struct {
 		n    int
 		what string
-	}{{len(r.Restored), restored}, {len(r.Unchanged), "unchanged"}, {len(r.Gone), "gone"}, {len(r.Theirs), "set by others"}, {len(r.Deferred), "put off"}, {len(r.Failed), "failed"}} {
+	}{{len(r.Restored), restored}, {len(r.Unchanged), "unchanged"}, {len(r.Gone), "gone"},
+		{len(r.Theirs), "set by others"}, {len(r.Deferred), "put off"}, {len(r.Failed), "failed"}} {
 		if x.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.what))
 		}
@@ -134,14 +137,17 @@ func printUndo(e *cli.Env, r api.UndoResult, dryRun bool) {
 }
 
 // withRuns adds what `homenode run` has set without a daemon, and no journal has.
-func withRuns(c *cobra.Command, e *cli.Env, b api.Backend, which *api.Which, scopes, r api.UndoResult, err error) (api.UndoResult, error) {
+func withRuns(c *cobra.Command, e *cli.Env, b api.Backend, which *api.Which, scopes, r api.UndoResult,
+	err error) (api.UndoResult, error) {
 	_, daemon := b.(*api.Client)
 	var refused *api.Error
-	unknown := errors.As(err, &refused) && (refused.Code == api.NotFound || refused.Code == api.Forbidden) // what is the user's own is restored all the same
+	// what is the user's own is restored all the same
+	unknown := errors.As(err, &refused) && (refused.Code == api.NotFound || refused.Code == api.Forbidden)
 	if e.UndoRuns == nil || (err != nil && !unknown) {
 		return r, err
 	}
-	more, bad := e.UndoRuns(cli.ContextOf(c), api.Which{ID: cmp.Or(r.Workload, which.ID), All: which.All, DryRun: which.DryRun}, daemon)
+	more, bad := e.UndoRuns(cli.ContextOf(c), api.Which{ID: cmp.Or(r.Workload, which.ID), All: which.All,
+		DryRun: which.DryRun}, daemon)
 	more.Restored = append(scopes.Restored, more.Restored...)
 	more.Theirs = append(scopes.Theirs, more.Theirs...)
 	more.Failed = append(scopes.Failed, more.Failed...)
@@ -152,7 +158,8 @@ func withRuns(c *cobra.Command, e *cli.Env, b api.Backend, which *api.Which, sco
 	case n == 0:
 		return r, err
 	case err != nil: // there is nothing else
-		r = api.UndoResult{Schema: "homenode-undo/2", Restored: []plan.Entry{}, Unchanged: []plan.Entry{}, Gone: []plan.Entry{}, Theirs: []plan.Entry{},
+		r = api.UndoResult{Schema: "homenode-undo/2", Restored: []plan.Entry{}, Unchanged: []plan.Entry{},
+			Gone: []plan.Entry{}, Theirs: []plan.Entry{},
 			Deferred: []api.UndoFailure{}, Failed: []api.UndoFailure{}, Unheld: true}
 	}
 	r.Restored, r.Theirs = append(r.Restored, more.Restored...), append(r.Theirs, more.Theirs...)

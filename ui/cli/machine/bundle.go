@@ -41,7 +41,8 @@ func writeBundle(e *cli.Env, name, root string, d *measure.Document) error {
 	clean := doctor.Anonymous(d)
 	clean.Diagnosis = new(doctor.Diagnose(clean, doctor.DefaultLimits))
 	var document, text bytes.Buffer
-	if err := errors.Join(clean.Write(&document), printDiagnosis(&text, view.Paint{Width: 96}, clean, true)); err != nil {
+	if err := errors.Join(clean.Write(&document), printDiagnosis(&text, view.Paint{Width: 96}, clean,
+		true)); err != nil {
 		return err
 	}
 	leaves = append(leaves,
@@ -54,7 +55,8 @@ func writeBundle(e *cli.Env, name, root string, d *measure.Document) error {
 	if err := cli.WriteFile(name, func(w io.Writer) error { return writeCapture(w, leaves) }); err != nil {
 		return err
 	}
-	fmt.Fprintf(e.Stderr, "%s: %s; check it before you share it; `homenode doctor --replay %s` reads it\n", name, words.Count(len(leaves), "file"), name)
+	fmt.Fprintf(e.Stderr, "%s: %s; check it before you share it; `homenode doctor --replay %s` reads it\n", name,
+		words.Count(len(leaves), "file"), name)
 	return nil
 }
 
@@ -73,7 +75,9 @@ func unbundle(in io.Reader) (io.Reader, error) {
 	for files := tar.NewReader(zip); ; {
 		f, err := files.Next()
 		if errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("there is no %s in it; give what `homenode doctor --bundle` wrote, or read it with --root", bundleDocument)
+			return nil,
+				fmt.Errorf("there is no %s in it; give what `homenode doctor --bundle` wrote, or read it with --root",
+					bundleDocument)
 		}
 		if err != nil {
 			return nil, err

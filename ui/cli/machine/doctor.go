@@ -46,7 +46,8 @@ Exit status: 0 healthy, 1 warning or defect, 3 undecided.`,
 				return err
 			}
 			if bundle == "-" && asJSON {
-				return cli.Usagef("--bundle - and --json: both go to standard output; want one, the document is in the bundle")
+				return cli.Usagef("--bundle - and --json: both go to standard output; want one, the document is in " +
+					"the bundle")
 			}
 			d, err := diagnosed(c, e, root, replay, noMeasure, req)
 			if err != nil {
@@ -87,8 +88,11 @@ Exit status: 0 healthy, 1 warning or defect, 3 undecided.`,
 	f := c.Flags()
 	f.StringVar(&root, "root", "", "check the machine captured in `DIR` or its tar file; nothing is measured")
 	f.StringVar(&replay, "replay", "", "judge the measurement or bundle in `FILE` (- is standard input)")
-	f.BoolVar(&noMeasure, "no-measure", false, "use the tables of kernel and firmware and the stored measurement; measure nothing")
-	f.StringVar(&bundle, "bundle", "", "write all that a bug report needs into `FILE` (- is standard output), a tar.gz, without what names this machine or its owner")
+	f.BoolVar(&noMeasure, "no-measure", false,
+		"use the tables of kernel and firmware and the stored measurement; measure nothing")
+	f.StringVar(&bundle, "bundle", "",
+		"write all that a bug report needs into `FILE` (- is standard output), a tar.gz, without what names this "+
+			"machine or its owner")
 	f.DurationVar(&req.Budget, "budget", 0, "measure for about so long; a noisy machine needs longer")
 	f.BoolVar(&req.BusyOK, "busy-ok", false, "measure although the machine is busy")
 	f.BoolVar(&req.RT, "rt", false, rtUsage)
@@ -100,7 +104,8 @@ Exit status: 0 healthy, 1 warning or defect, 3 undecided.`,
 }
 
 // diagnosed is the measurement with the diagnosis to print.
-func diagnosed(c *cobra.Command, e *cli.Env, root, replay string, noMeasure bool, req measure.Request) (*measure.Document, error) {
+func diagnosed(c *cobra.Command, e *cli.Env, root, replay string, noMeasure bool,
+	req measure.Request) (*measure.Document, error) {
 	if replay != "" {
 		return readDocument(e, replay)
 	}
@@ -163,7 +168,8 @@ func printDiagnosis(w io.Writer, p view.Paint, d *measure.Document, ascii bool) 
 		if i > 0 {
 			b.WriteString("\n")
 		}
-		p.Wrap(&b, severity(p, v.Severity)+": "+p.Bold(v.Says)+" "+p.Dim(fmt.Sprintf("[%s, confidence %.0f %%]", v.State, 100*v.Confidence)), "")
+		p.Wrap(&b, severity(p, v.Severity)+": "+p.Bold(v.Says)+" "+
+			p.Dim(fmt.Sprintf("[%s, confidence %.0f %%]", v.State, 100*v.Confidence)), "")
 		for _, ev := range v.Evidence {
 			p.Wrap(&b, ev.Says+" ("+ev.Source+") "+p.Dim("["+ev.Rule+"]"), "    ")
 		}

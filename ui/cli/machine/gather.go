@@ -37,8 +37,9 @@ other firmware strings, processes, mounts, virtual network devices, words of the
 kernel command line that do not concern NUMA, CPUs or memory. Network and RDMA
 devices whose names were given by people are numbered instead. Everything except
 the tables is text; check it before you share it.`,
-		Example: "  homenode gather machine.tar.gz\n  homenode topology --root machine.tar.gz\n  homenode gather machine/",
-		Args:    cobra.ExactArgs(1),
+		Example: "  homenode gather machine.tar.gz\n  homenode topology --root machine.tar.gz\n  homenode gather " +
+			"machine/",
+		Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
 			leaves, err := captured(e.Root)
 			if err != nil {
@@ -54,7 +55,8 @@ the tables is text; check it before you share it.`,
 				err = cli.WriteFile(name, func(w io.Writer) error { return writeCapture(w, leaves) })
 			}
 			if err == nil {
-				fmt.Fprintf(e.Stderr, "%s: %s; see `homenode topology --root %s`\n", name, words.Count(len(leaves), "file"), name)
+				fmt.Fprintf(e.Stderr, "%s: %s; see `homenode topology --root %s`\n", name,
+					words.Count(len(leaves), "file"), name)
 			}
 			return err
 		},
@@ -79,9 +81,11 @@ func writeCapture(w io.Writer, leaves []topology.Leaf) error {
 	zip := gzip.NewWriter(w)
 	out := tar.NewWriter(zip)
 	for _, l := range leaves {
-		head := &tar.Header{Typeflag: tar.TypeReg, Name: l.Name, Mode: 0o444, Size: int64(len(l.Data)), Format: tar.FormatUSTAR}
+		head := &tar.Header{Typeflag: tar.TypeReg, Name: l.Name, Mode: 0o444, Size: int64(len(l.Data)),
+			Format: tar.FormatUSTAR}
 		if l.Link != "" {
-			head = &tar.Header{Typeflag: tar.TypeSymlink, Name: l.Name, Linkname: l.Link, Mode: 0o777, Format: tar.FormatUSTAR}
+			head = &tar.Header{Typeflag: tar.TypeSymlink, Name: l.Name, Linkname: l.Link, Mode: 0o777,
+				Format: tar.FormatUSTAR}
 		}
 		if err := out.WriteHeader(head); err != nil {
 			return err

@@ -56,17 +56,21 @@ func (w *hostWant) unknown(e *cli.Env, facts *hostprep.Facts) {
 
 func (w *hostWant) flags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&w.reserve, "reserve", "", "`CPUS` kept for the host, such as 0,1,40,41; the configuration file's when not given")
+	f.StringVar(&w.reserve, "reserve", "",
+		"`CPUS` kept for the host, such as 0,1,40,41; the configuration file's when not given")
 	f.IntVar(&w.perNode, "reserve-per-node", 0, "keep `N` whole cores of each node for the host")
-	f.StringSliceVar(&w.slices, "slices", hostprep.HostSlices, "`UNITS` of the host's own programs, slices and scopes, or paths of cgroups such as /docker")
+	f.StringSliceVar(&w.slices, "slices", hostprep.HostSlices,
+		"`UNITS` of the host's own programs, slices and scopes, or paths of cgroups such as /docker")
 	f.StringSliceVar(&w.agents, "agents", nil, "`NAMES` of processes that belong to the host wherever they run")
-	f.StringArrayVar(&w.pages, "huge-pages", nil, "`NODE:SIZE:COUNT` huge pages wanted, such as 0:2MiB:4096; may be repeated")
+	f.StringArrayVar(&w.pages, "huge-pages", nil,
+		"`NODE:SIZE:COUNT` huge pages wanted, such as 0:2MiB:4096; may be repeated")
 	c.MarkFlagsMutuallyExclusive("reserve", "reserve-per-node")
 }
 
 // read makes of the flags what is wanted of h. configured is the reserve of the
 // configuration file.
-func (w *hostWant) read(c *cobra.Command, h *topology.Host, configured topology.CPUSet) (want hostprep.Want, err error) {
+func (w *hostWant) read(c *cobra.Command, h *topology.Host,
+	configured topology.CPUSet) (want hostprep.Want, err error) {
 	want.Reserve = configured
 	switch {
 	case c.Flags().Changed("reserve"):
@@ -79,7 +83,8 @@ func (w *hostWant) read(c *cobra.Command, h *topology.Host, configured topology.
 		}
 		want.Reserve = hostprep.Reserve(h, w.perNode)
 		if want.Reserve.Equal(hostprep.Reserve(h, w.perNode-1)) {
-			return want, cli.Usagef("--reserve-per-node %d: no node has so many cores and one more for guests", w.perNode)
+			return want, cli.Usagef("--reserve-per-node %d: no node has so many cores and one more for guests",
+				w.perNode)
 		}
 	}
 	for _, s := range w.slices {
@@ -92,7 +97,8 @@ func (w *hostWant) read(c *cobra.Command, h *topology.Host, configured topology.
 		if err != nil {
 			return want, cli.Usagef("--huge-pages %w", err)
 		}
-		if slices.ContainsFunc(want.HugePages, func(q hostprep.Pages) bool { return q.Node == p.Node && q.Size == p.Size }) {
+		if slices.ContainsFunc(want.HugePages,
+			func(q hostprep.Pages) bool { return q.Node == p.Node && q.Size == p.Size }) {
 			return want, cli.Usagef("--huge-pages %q: these pages of node %d were given before", text, p.Node)
 		}
 		want.HugePages = append(want.HugePages, p)
@@ -174,8 +180,9 @@ Exit status: 0 no problem, 1 problems found.`,
 
 // hostReport is what on the host stands in the way of its guests.
 type hostReport struct {
-	Schema   string             `json:"schema"`
-	Reserve  topology.CPUSet    `json:"reserve"`  // CPUs kept for the host, as configured or asked for; empty when none are
+	Schema string `json:"schema"`
+	// CPUs kept for the host, as configured or asked for; empty when none are
+	Reserve  topology.CPUSet    `json:"reserve"`
 	Findings []hostprep.Finding `json:"findings"` // findings, the worst first
 }
 
@@ -255,7 +262,9 @@ Exit status: 1 when some steps failed or are refused.`,
 	w.flags(c)
 	f := c.Flags()
 	f.BoolVar(&dryRun, "dry-run", false, "print every step, change nothing")
-	f.StringArrayVar(&more, "agents-slice", nil, "a `SLICE` that agents run in, or the path of a cgroup such as /docker, kept on the reserve too; may be repeated")
+	f.StringArrayVar(&more, "agents-slice", nil,
+		"a `SLICE` that agents run in, or the path of a cgroup such as /docker, kept on the reserve too; may be "+
+			"repeated")
 	f.BoolVar(&keepIRQ, "keep-interrupts", false, "leave interrupts where they are")
 	f.StringVar(&thp, "thp", "", "transparent huge pages: always, madvise or never")
 	f.StringVar(&ksm, "ksm", "", "merging of equal pages: 0 or 1")
@@ -281,7 +290,8 @@ func undoHost(c *cobra.Command, e *cli.Env, dryRun bool) error {
 }
 
 // prepareHost plans, and carries out unless it is a dry run.
-func prepareHost(c *cobra.Command, e *cli.Env, h *topology.Host, w *hostWant, want *hostprep.Want, dryRun, asJSON, keepIRQ bool) error {
+func prepareHost(c *cobra.Command, e *cli.Env, h *topology.Host, w *hostWant, want *hostprep.Want, dryRun, asJSON,
+	keepIRQ bool) error {
 	ctx := cli.ContextOf(c)
 	facts := hostprep.Read(e.Root, h, w.slices, w.agents)
 	if c.Flags().Changed("slices") || c.Flags().Changed("agents-slice") {
@@ -293,7 +303,8 @@ func prepareHost(c *cobra.Command, e *cli.Env, h *topology.Host, w *hostWant, wa
 	if err := inTheWay(c, e, h, w, want); err != nil {
 		return err
 	}
-	doc := preparation{Schema: "homenode-host-prepare/2", Reserve: want.Reserve, Steps: []preparedStep{}, Notes: []string{}}
+	doc := preparation{Schema: "homenode-host-prepare/2", Reserve: want.Reserve, Steps: []preparedStep{},
+		Notes: []string{}}
 	var devices []irq.Device
 	placed, err := e.Host.PlacesInterrupts()
 	if err != nil {
@@ -304,7 +315,9 @@ func prepareHost(c *cobra.Command, e *cli.Env, h *topology.Host, w *hostWant, wa
 	case placed:
 		doc.Notes = append(doc.Notes, "interrupts are left to the daemon, which places them (irq: place)")
 	case facts.Runs(doctor.Irqbalance):
-		doc.Notes = append(doc.Notes, fmt.Sprintf("interrupts are left to irqbalance, which runs: stop it, or set IRQBALANCE_BANNED_CPULIST=%v", h.Online.Minus(want.Reserve)))
+		doc.Notes = append(doc.Notes,
+			fmt.Sprintf("interrupts are left to irqbalance, which runs: stop it, or set IRQBALANCE_BANNED_CPULIST=%v",
+				h.Online.Minus(want.Reserve)))
 	default:
 		want.Interrupts = true
 		if devices, err = e.Host.Devices(ctx, h); err != nil {
@@ -320,7 +333,8 @@ func prepareHost(c *cobra.Command, e *cli.Env, h *topology.Host, w *hostWant, wa
 		}
 	}
 	for i, s := range steps {
-		p := preparedStep{Kind: string(s.Kind), Target: s.Target.Name(), From: s.From, To: s.To, Reason: s.Reason, State: "planned"}
+		p := preparedStep{Kind: string(s.Kind), Target: s.Target.Name(), From: s.From, To: s.To, Reason: s.Reason,
+			State: "planned"}
 		switch {
 		case dryRun:
 		case errs[i] == nil:
@@ -387,7 +401,8 @@ func inTheWay(c *cobra.Command, e *cli.Env, h *topology.Host, w *hostWant, want 
 			}
 		}
 	} else if guests, _ := fs.Glob(e.Root, "run/libvirt/qemu/*.xml"); len(guests) > 0 {
-		return fmt.Errorf("guests run (%s), and where is not known: %w", strings.TrimSuffix(path.Base(guests[0]), ".xml"), err)
+		return fmt.Errorf("guests run (%s), and where is not known: %w",
+			strings.TrimSuffix(path.Base(guests[0]), ".xml"), err)
 	}
 	var cgroups []string
 	for _, s := range w.slices {
@@ -399,7 +414,8 @@ func inTheWay(c *cobra.Command, e *cli.Env, h *topology.Host, w *hostWant, want 
 	}
 	for _, cgroup := range cgroups {
 		if guest := hostprep.GuestBelow(e.Root, cgroup); guest != "" {
-			return cli.Nof("nothing is changed: %s", words.Because(words.GuestInSlice, strings.TrimPrefix(cgroup, "/"), guest, want.Reserve))
+			return cli.Nof("nothing is changed: %s", words.Because(words.GuestInSlice, strings.TrimPrefix(cgroup, "/"),
+				guest, want.Reserve))
 		}
 	}
 	if why := hostprep.InTheWay(st.Placements, want.Reserve, cgroups); !why.None() {
@@ -447,7 +463,8 @@ func (d *preparation) print(e *cli.Env, dryRun bool) error {
 	case dryRun:
 		fmt.Fprintf(out, "%s; nothing was changed\n", words.Count(len(d.Steps), "step"))
 	default:
-		fmt.Fprintf(out, "%d done, %d kept by the kernel, %d failed; homenode undo host puts all back\n", d.Done, d.Fixed, d.Failed)
+		fmt.Fprintf(out, "%d done, %d kept by the kernel, %d failed; homenode undo host puts all back\n", d.Done,
+			d.Fixed, d.Failed)
 	}
 	fmt.Fprintf(out, "for homenode's configuration:\nreserve:\n  cpus: %q\n", d.Reserve)
 	return out.Flush()

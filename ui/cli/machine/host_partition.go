@@ -37,7 +37,8 @@ Exit status: 1 work stands in the way; the line names it.`,
 			if len(args) == 1 {
 				want.Partition, want.DryRun = plan.Partition(args[0]), dryRun
 				if err := want.Partition.Check(); err != nil || args[0] == "" {
-					return cli.Usagef("partition %q; want any, shared, dedicated, CPUs such as 0-39, or a share such as 50%%", args[0])
+					return cli.Usagef("partition %q; want any, shared, dedicated, CPUs such as 0-39, or a share such "+
+						"as 50%%", args[0])
 				}
 			}
 			b, done, err := cli.Connect(c, e)

@@ -46,7 +46,8 @@ minutes. Exit status: 1 when it was cut short, or is worse than before (diff).`,
 		measureCommand(e, "levels", "Latency by working set, and where caches end", measure.PartLevels),
 		measureCommand(e, "c2c", "Core to core: moving a cache line between CPUs", measure.PartC2C),
 		measureCommand(e, "all", "All measurements, as far as the budget goes",
-			measure.PartLatency, measure.PartPages, measure.PartLevels, measure.PartC2C, measure.PartBandwidth, measure.PartLoaded),
+			measure.PartLatency, measure.PartPages, measure.PartLevels, measure.PartC2C, measure.PartBandwidth,
+			measure.PartLoaded),
 		probeShowCommand(e), probeDiffCommand(e), probeExportCommand(e),
 	)
 	return c
@@ -93,7 +94,8 @@ func (o *output) show(e *cli.Env, d *measure.Document) error {
 
 func (o *output) style(e *cli.Env) heat.Style {
 	p := e.Paint()
-	return heat.Style{Colour: p.On, True: strings.Contains(e.Getenv("COLORTERM"), "truecolor") || strings.Contains(e.Getenv("COLORTERM"), "24bit"), ASCII: o.ascii || !view.UTF8(e.Getenv), Width: p.Width}
+	return heat.Style{Colour: p.On, True: strings.Contains(e.Getenv("COLORTERM"), "truecolor") ||
+		strings.Contains(e.Getenv("COLORTERM"), "24bit"), ASCII: o.ascii || !view.UTF8(e.Getenv), Width: p.Width}
 }
 
 func measureCommand(e *cli.Env, name, short string, parts ...measure.Part) *cobra.Command {
@@ -117,7 +119,9 @@ func measureCommand(e *cli.Env, name, short string, parts ...measure.Part) *cobr
 				}
 			}
 			for flag, v := range map[string]string{"--from": req.From, "--pages": req.Pages, "--line-on": req.LineOn} {
-				if want := map[string]string{"--from": "cores or nodes", "--pages": "thp, 4k or 1g", "--line-on": "first, node or both"}[flag]; v != "" && (v == "or" || !slices.Contains(strings.Fields(strings.ReplaceAll(want, ",", "")), v)) {
+				if want := map[string]string{"--from": "cores or nodes", "--pages": "thp, 4k or 1g",
+					"--line-on": "first, node or both"}[flag]; v != "" &&
+					(v == "or" || !slices.Contains(strings.Fields(strings.ReplaceAll(want, ",", "")), v)) {
 					return cli.Usagef("%s %s: want %s", flag, v, want)
 				}
 			}
@@ -166,7 +170,9 @@ func measureCommand(e *cli.Env, name, short string, parts ...measure.Part) *cobr
 			}
 			if d.Run.Partial {
 				if !noKeep {
-					fmt.Fprintln(e.Stderr, "homenode: not kept for placement: the measurement ended early; give it more time (--budget) or a quieter machine")
+					fmt.Fprintln(e.Stderr,
+						"homenode: not kept for placement: the measurement ended early; give it more time (--budget) "+
+							"or a quieter machine")
 				}
 				return cli.ErrNo
 			}
@@ -195,7 +201,8 @@ func requestFlags(f *pflag.FlagSet, name string, req *measure.Request, mixes, th
 	}
 	switch name {
 	case "latency", "all":
-		f.BoolVar(&req.MSR, "msr", false, "also measure with the prefetchers of one CPU switched off for some seconds; needs root and /dev/cpu/*/msr")
+		f.BoolVar(&req.MSR, "msr", false,
+			"also measure with the prefetchers of one CPU switched off for some seconds; needs root and /dev/cpu/*/msr")
 	}
 	switch name {
 	case "latency":
@@ -216,7 +223,8 @@ func requestFlags(f *pflag.FlagSet, name string, req *measure.Request, mixes, th
 	}
 }
 
-const rtUsage = "take latency samples under SCHED_FIFO, each some milliseconds long and watched from another CPU; needs root or an rtprio limit"
+const rtUsage = "take latency samples under SCHED_FIFO, each some milliseconds long and watched from another CPU; " +
+	"needs root or an rtprio limit"
 
 // mostPoints of a loaded curve: its pauses are three decades apart, and more
 // would be the same ones again.
@@ -258,14 +266,16 @@ func checkPlaces(c *cobra.Command, h *topology.Host, req measure.Request) error 
 	}
 	for _, f := range flags {
 		if c.Flags().Changed(f.name) && !slices.Contains(nodes, strconv.Itoa(f.node)) {
-			return cli.Usagef("--%s %d: there is no such node; want one of %s", f.name, f.node, strings.Join(nodes, ", "))
+			return cli.Usagef("--%s %d: there is no such node; want one of %s", f.name, f.node,
+				strings.Join(nodes, ", "))
 		}
 	}
 	switch {
 	case c.Flags().Changed("core") && (req.CPU < 0 || !h.Allowed.Has(topology.CPUID(req.CPU))):
 		return cli.Usagef("--core %d: this process may use CPUs %s", req.CPU, h.Allowed)
 	case req.Threads > most:
-		return cli.Usagef("--threads %d: want auto or 1 to %d, the CPUs of a node that this process may use", req.Threads, most)
+		return cli.Usagef("--threads %d: want auto or 1 to %d, the CPUs of a node that this process may use",
+			req.Threads, most)
 	}
 	return nil
 }
@@ -274,7 +284,10 @@ func checkPlaces(c *cobra.Command, h *topology.Host, req measure.Request) error 
 func runPlan(ctx context.Context, e *cli.Env, prober cli.Prober, plan measure.Plan, d *measure.Document) error {
 	bar, start := view.NewBar(e.Stderr, e.Getenv), time.Now()
 	err := prober.Run(ctx, plan, d, func(done float64) {
-		bar.Set("", done, func() string { return "  " + left(time.Since(start).Seconds(), done, plan.Seconds) + " left " })
+		bar.Set("", done, func() string {
+			return "  " + left(time.Since(start).Seconds(), done, plan.Seconds) +
+				" left "
+		})
 	})
 	bar.Clear()
 	if d.Run != nil {
@@ -444,7 +457,8 @@ change counts when the intervals do not touch and it is over the threshold.`,
 				}
 				if all || word == "worse" || word == "better" {
 					what, unit, _ := cutLast(c.What, ", ")
-					t.Row(what, withUnit(c.Before, unit), withUnit(c.After, unit), fmt.Sprintf("%+.1f %%", 100*c.Relative), shown)
+					t.Row(what, withUnit(c.Before, unit), withUnit(c.After, unit),
+						fmt.Sprintf("%+.1f %%", 100*c.Relative), shown)
 				}
 			}
 			if asJSON {
@@ -458,7 +472,8 @@ change counts when the intervals do not touch and it is over the threshold.`,
 				if t.Len() > 0 {
 					t.Print(e.Stdout, e.Paint())
 				}
-				fmt.Fprintf(e.Stdout, "%s compared, %d worse by more than %g %%\n", words.Count(len(changes), "number"), worse, threshold)
+				fmt.Fprintf(e.Stdout, "%s compared, %d worse by more than %g %%\n", words.Count(len(changes), "number"),
+					worse, threshold)
 			}
 			if len(changes) == 0 {
 				return cli.Forbiddenf("the two measurements have no number in common")

@@ -59,7 +59,8 @@ func export(w io.Writer, d *measure.Document, t measure.Table, format string) er
 						}
 					}
 				}
-				fmt.Fprintf(w, "%d,%d,%s,%s,%s,%s\n", a.ID, b.ID, plainNumber(t[i][j]), plainNumber(low), plainNumber(high), plainNumber(m.At(i, j)))
+				fmt.Fprintf(w, "%d,%d,%s,%s,%s,%s\n", a.ID, b.ID, plainNumber(t[i][j]), plainNumber(low),
+					plainNumber(high), plainNumber(m.At(i, j)))
 			}
 		}
 	default:

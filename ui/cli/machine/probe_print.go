@@ -46,7 +46,8 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 		t.Print(w, view.Paint{})
 		say("  PAUSE: turns of an empty loop between bursts of 4 KiB\n")
 		if starved {
-			say("  ~  the load had a CPU for less than %.0f %% of the time: the point counts for nothing\n", 100*measure.LoadRan)
+			say("  ~  the load had a CPU for less than %.0f %% of the time: the point counts for nothing\n",
+				100*measure.LoadRan)
 		}
 		say("  peak %s GB/s, knee %s GB/s; at 50, 75, 90 %% of the peak %s, %s, %s ns\n",
 			gbs(l.Peak), gbs(l.Knee), whole(l.At50), whole(l.At75), whole(l.At90))
@@ -61,7 +62,8 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 					mark = l.KneeName(k)
 				}
 			}
-			t.Row(words.Bytes(p.Bytes), fmt.Sprintf("%.2f ns", float64(p.NS)), fmt.Sprintf("%.2f to %.2f ns", float64(p.CI95[0]), float64(p.CI95[1])), mark)
+			t.Row(words.Bytes(p.Bytes), fmt.Sprintf("%.2f ns", float64(p.NS)),
+				fmt.Sprintf("%.2f to %.2f ns", float64(p.CI95[0]), float64(p.CI95[1])), mark)
 		}
 		t.Print(w, view.Paint{})
 	}
@@ -74,7 +76,8 @@ func printDocument(w io.Writer, d *measure.Document, s heat.Style, expand bool) 
 					of = append(of, float64(page.NS[k]))
 				}
 			}
-			say("; from package %d %.1f ns (5 %% below %.1f, 5 %% above %.1f)", p.ID, measure.Median(of), measure.Quantile(of, 0.05), measure.Quantile(of, 0.95))
+			say("; from package %d %.1f ns (5 %% below %.1f, 5 %% above %.1f)", p.ID, measure.Median(of),
+				measure.Quantile(of, 0.05), measure.Quantile(of, 0.95))
 		}
 		say("\n")
 	}

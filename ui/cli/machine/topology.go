@@ -50,7 +50,8 @@ kernel can give back, ░ is free.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&from.Root, "root", "", "read sys/ and proc/ under `DIR`, or in a tar file that gather wrote (- is standard input)")
+	f.StringVar(&from.Root, "root", "",
+		"read sys/ and proc/ under `DIR`, or in a tar file that gather wrote (- is standard input)")
 	f.StringVar(&from.Hwloc, "hwloc", "", "read `FILE`, written by lstopo --of xml (- is standard input)")
 	f.StringVar(&from.Synthetic, "synthetic", "", "make up a `HOST`, such as \"package:2 node:2 core:8 pu:2\"")
 	f.StringVar(&from.Host, "host", "", "read `JSONFILE`, written by topology --json (- is standard input)")

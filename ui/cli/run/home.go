@@ -47,7 +47,8 @@ func homeFor(c *cobra.Command, e *cli.Env, want api.Want, strict bool) (api.Home
 		return api.Home{}, err
 	}
 	defer done()
-	if home, err = b.Place(cli.ContextOf(c), want); err == nil && !errors.Is(silent, api.ErrNoDaemon) && !errors.Is(silent, fs.ErrPermission) {
+	if home, err = b.Place(cli.ContextOf(c), want); err == nil && !errors.Is(silent, api.ErrNoDaemon) &&
+		!errors.Is(silent, fs.ErrPermission) {
 		home.Unasked = silent.Error()
 	}
 	return home, err

@@ -43,7 +43,8 @@ func parseWhere[T ~int](text string, allowed topology.Set[T]) (topology.Set[T], 
 			var named topology.Set[T]
 			for i := range set.All() {
 				if int(i) >= len(have) {
-					return none, fmt.Errorf("%q: + counts from 0, and %d are allowed here (%s)", text, len(have), allowed)
+					return none, fmt.Errorf("%q: + counts from 0, and %d are allowed here (%s)", text, len(have),
+						allowed)
 				}
 				named.Add(have[i])
 			}

@@ -21,8 +21,6 @@ import (
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/topology/strict"
-	"github.com/homenode/homenode/core/words"
-	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/ui/cli"
 )
 
@@ -56,7 +54,8 @@ func standIn(use, short, long, example string, run func(c *cobra.Command, args [
 		}
 		err := run(c, args)
 		var exit *cli.Exit
-		if err == nil || (errors.As(err, &exit) && (exit.Code >= cli.ExitNotRun || exit == cli.ErrNo) && c.Name() == "taskset") {
+		if err == nil || (errors.As(err, &exit) && (exit.Code >= cli.ExitNotRun || exit == cli.ErrNo) &&
+			c.Name() == "taskset") {
 			return err
 		}
 		return cli.No(errors.New(err.Error())) // whatever it is of, that is its status
@@ -174,7 +173,8 @@ it could not be started.
 Called as numactl, this program is it: ln -s $(command -v homenode) /usr/local/bin/numactl
 
 Beyond numactl: a mask such as 0x3 is nodes 0 and 1, as its manual page has it.`,
-		"  homenode numactl --cpunodebind=0 --membind=0,1 -- redis-server\n  homenode numactl --interleave=all mysqld\n  homenode numactl --hardware",
+		"  homenode numactl --cpunodebind=0 --membind=0,1 -- redis-server\n  homenode numactl --interleave=all "+
+			"mysqld\n  homenode numactl --hardware",
 		func(c *cobra.Command, args []string) error {
 			n := &numactl{e: e}
 			n.segment.ID = -1
@@ -223,8 +223,10 @@ func (n *numactl) run(c *cobra.Command, args []string) (err error) {
 		}},
 		{"file", "f", false, func(text string) error { n.segment.File = text; n.shared = "file"; return nil }},
 		{"huge", "u", true, shared("huge", func(string) error { n.segment.Huge = true; return nil })},
-		{"offset", "o", false, shared("offset", func(text string) error { return n.size("offset", text, &n.segment.Offset) })},
-		{"length", "L", false, shared("length", func(text string) error { return n.size("length", text, &n.segment.Length) })},
+		{"offset", "o", false,
+			shared("offset", func(text string) error { return n.size("offset", text, &n.segment.Offset) })},
+		{"length", "L", false,
+			shared("length", func(text string) error { return n.size("length", text, &n.segment.Length) })},
 		{"strict", "t", true, shared("strict", func(string) error { n.strict = true; return nil })},
 		{"shmmode", "M", false, shared("shmmode", func(text string) error {
 			mode, err := strconv.ParseUint(text, 8, 12)
@@ -234,7 +236,9 @@ func (n *numactl) run(c *cobra.Command, args []string) (err error) {
 			n.segment.Mode = uint32(mode)
 			return nil
 		})},
-		{"touch", "T", true, shared("touch", func(string) error { return n.onSegment(func(s cli.OpenSegment) error { s.Touch(); return nil }) })},
+		{"touch", "T", true,
+			shared("touch",
+				func(string) error { return n.onSegment(func(s cli.OpenSegment) error { s.Touch(); return nil }) })},
 		{"dump", "d", true, shared("dump", func(string) error {
 			return n.onSegment(func(s cli.OpenSegment) error { return s.Dump(n.e.Stdout, false) })
 		})},
@@ -248,7 +252,8 @@ func (n *numactl) run(c *cobra.Command, args []string) (err error) {
 	command := f.Args()
 	switch {
 	case n.shared != "" && len(command) > 0:
-		return fmt.Errorf("--%s sets the policy of shared memory and starts no command: leave out %q", n.shared, command[0])
+		return fmt.Errorf("--%s sets the policy of shared memory and starts no command: leave out %q", n.shared,
+			command[0])
 	case n.shared != "" && !n.did:
 		return fmt.Errorf("--%s: say a memory policy after it, such as --interleave=all", n.shared)
 	case n.shared != "":
@@ -360,7 +365,8 @@ func (n *numactl) onSegment(do func(cli.OpenSegment) error) error {
 
 func (n *numactl) size(flag, text string, into *int64) error {
 	unit := text
-	if strings.HasSuffix(strings.ToLower(unit), "m") || strings.HasSuffix(strings.ToLower(unit), "g") || strings.HasSuffix(strings.ToLower(unit), "k") {
+	if strings.HasSuffix(strings.ToLower(unit), "m") || strings.HasSuffix(strings.ToLower(unit), "g") ||
+		strings.HasSuffix(strings.ToLower(unit), "k") {
 		unit += "iB"
 	}
 	size, err := humanize.ParseBytes(unit)
@@ -533,68 +539,12 @@ func (n *numactl) showNow() error {
 	if policy == "bind" {
 		mems = now.OfNodes
 	}
-	fmt.Fprintf(w, "physcpubind: %s\ncpubind: %s\nnodebind: %s\nmembind: %s\n", spaced(now.Now), spaced(on), spaced(on), spaced(mems))
+	fmt.Fprintf(w, "physcpubind: %s\ncpubind: %s\nnodebind: %s\nmembind: %s\n", spaced(now.Now), spaced(on), spaced(on),
+		spaced(mems))
 	if strings.HasPrefix(policy, "preferred") {
 		fmt.Fprintf(w, "preferred: %s\n", spaced(now.OfNodes))
 	} else {
 		fmt.Fprintln(w, "preferred: ")
 	}
-	return nil
-}
-
-// hardwareNow is `homenode run --hardware`.
-func hardwareNow(e *cli.Env, args []string) error {
-	if len(args) > 0 {
-		return cli.Usagef("--hardware shows the nodes and takes no command")
-	}
-	at, err := readWhereabouts(e)
-	if err != nil {
-		return err
-	}
-	return (&numactl{e: e, at: at}).hardware()
-}
-
-// hardware prints the nodes as numactl does, for scripts that read it.
-func (n *numactl) hardware() error {
-	f, err := n.e.Memory.Nodes()
-	if err != nil {
-		return err
-	}
-	kib := map[string][]int64{}
-	for _, r := range f.Rows {
-		if r.Unit == workload.InKiB {
-			kib[r.Name] = r.ByNode
-		}
-	}
-	w := n.e.Stdout
-	fmt.Fprintf(w, "available: %d nodes (%s)\n", n.at.online.Len(), n.at.online)
-	for node := range n.at.online.All() {
-		fmt.Fprintf(w, "node %d cpus: %s\n", node, strings.TrimSpace(spaced(n.at.of[node])))
-		for i, id := range f.Nodes {
-			if id != node {
-				continue
-			}
-			for _, row := range [][2]string{{"size", "total"}, {"free", "free"}} {
-				if values := kib[row[1]]; i < len(values) && values[i] >= 0 {
-					fmt.Fprintf(w, "node %d %s: %d MB\n", node, row[0], values[i]>>10)
-				}
-			}
-		}
-	}
-	fmt.Fprint(w, "node distances:\nnode ")
-	for node := range n.at.online.All() {
-		fmt.Fprintf(w, "%4d", node)
-	}
-	for node := range n.at.online.All() {
-		text, err := fs.ReadFile(n.e.Root, fmt.Sprintf("sys/devices/system/node/node%d/distance", node))
-		if err != nil {
-			text = []byte("10")
-		}
-		fmt.Fprintf(w, "\n%3d: ", node)
-		for _, d := range strings.Fields(string(text)) {
-			fmt.Fprintf(w, "%4s", words.Printable(d))
-		}
-	}
-	fmt.Fprintln(w)
 	return nil
 }

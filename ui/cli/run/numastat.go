@@ -33,7 +33,8 @@ type numastat struct {
 var sortLetter = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-([cmnvzV]*)s([0-9]*)$`) })
 
 func numastatCommand(e *cli.Env) *cobra.Command {
-	return standIn("numastat [-cmnvzV] [-s[NODE]] [-p PID|PATTERN] [PID|PATTERN…]", "Do what numastat(8) does, in its words",
+	return standIn("numastat [-cmnvzV] [-s[NODE]] [-p PID|PATTERN] [PID|PATTERN…]",
+		"Do what numastat(8) does, in its words",
 		`Takes the command line of numastat(8). Without one: how often memory was allocated on the
 node that was asked for, in pages, line by line as numastat prints it. -m: what each node
 has and how it is used. -n: the allocations in MiB. PIDs and patterns, with -p or without:
@@ -64,8 +65,10 @@ Called as numastat, this program is it.`,
 				plain = append(plain, a)
 			}
 			f := flagsOf("numastat", []standInFlag{
-				{"compact", "c", true, set(&n.compact)}, {"meminfo", "m", true, set(&n.meminfo)}, {"numastat", "n", true, set(&n.original)},
-				{"verbose", "v", true, set(&n.verbose)}, {"zero", "z", true, set(&n.skipZero)}, {"version", "V", true, set(&version)},
+				{"compact", "c", true, set(&n.compact)}, {"meminfo", "m", true, set(&n.meminfo)},
+				{"numastat", "n", true, set(&n.original)},
+				{"verbose", "v", true, set(&n.verbose)}, {"zero", "z", true, set(&n.skipZero)},
+				{"version", "V", true, set(&version)},
 				{"process", "p", false, func(text string) error { n.of = append(n.of, text); return nil }},
 			})
 			f.SetInterspersed(true)
@@ -121,7 +124,8 @@ func (n *numastat) print(c *cobra.Command, e *cli.Env) error {
 			return err
 		}
 		section("Memory of the nodes")
-		n.table(e, p, f.Nodes, slices.DeleteFunc(slices.Clone(f.Rows), func(r workload.Figure) bool { return r.Unit != workload.InKiB }))
+		n.table(e, p, f.Nodes,
+			slices.DeleteFunc(slices.Clone(f.Rows), func(r workload.Figure) bool { return r.Unit != workload.InKiB }))
 	}
 	if len(n.of) == 0 {
 		return nil

@@ -69,19 +69,25 @@ or not possible here, 126 the command cannot be run, 127 not found.`,
 	}
 	f := c.Flags()
 	f.StringVar(&o.class, "class", string(workload.Shared), "dedicated, shared or batch")
-	f.StringVar(&o.tier, "tier", "", "its `TIER`, which says who gives way on one CPU: online-strict, online, normal or batch, or 2 to -2 (default: by its class)")
+	f.StringVar(&o.tier, "tier", "",
+		"its `TIER`, which says who gives way on one CPU: online-strict, online, normal or batch, or 2 to -2 "+
+			"(default: by its class)")
 	f.IntVar(&o.want.CPUs, "cpus", 1, "CPUs it wants to keep busy at once, at least 1")
 	f.StringVar(&o.memory, "memory", "", "memory it will hold, such as 2GiB; empty when unknown")
 	cli.NearFlag(f, &o.near)
 	f.StringVar(&o.want.SLO, "slo", "", sloUsage)
 	f.StringVar(&o.want.Name, "name", "", "name in the status table (default: the command)")
-	f.BoolVar(&o.at.strict, "strict", false, "fail rather than start unless a daemon has answered, it is written down, and batch work has its cgroup")
+	f.BoolVar(&o.at.strict, "strict", false,
+		"fail rather than start unless a daemon has answered, it is written down, and batch work has its cgroup")
 	f.BoolVar(&o.dryRun, "dry-run", false, "say where and why, and start nothing")
-	f.BoolVar(&o.asJSON, "json", false, "with --dry-run or --show: print JSON (schemas homenode-home/3, homenode-show/1)")
+	f.BoolVar(&o.asJSON, "json", false,
+		"with --dry-run or --show: print JSON (schemas homenode-home/3, homenode-show/1)")
 	f.BoolVar(&o.quiet, "quiet", false, "print no line on standard error")
 	f.BoolVar(&o.orAnyway, "or-anyway", false, "where there is no home, start without one")
-	f.BoolVarP(&o.showing, "show", "s", false, "show the memory policy, CPUs and nodes that hold now, and start nothing")
-	f.BoolVarP(&o.hardware, "hardware", "H", false, "show the nodes with their CPUs, memory and distances, and start nothing")
+	f.BoolVarP(&o.showing, "show", "s", false,
+		"show the memory policy, CPUs and nodes that hold now, and start nothing")
+	f.BoolVarP(&o.hardware, "hardware", "H", false,
+		"show the nodes with their CPUs, memory and distances, and start nothing")
 	o.at.flags(f)
 	cli.SocketFlag(c, e)
 	f.SetInterspersed(false)
@@ -291,9 +297,11 @@ func unkept(h api.Home) string {
 	case h.Unkept == nil:
 		return ""
 	case h.Ledger:
-		return "this run could not be written down; runs without the daemon will not see it: " + cli.OneLine(h.Unkept.Error())
+		return "this run could not be written down; runs without the daemon will not see it: " +
+			cli.OneLine(h.Unkept.Error())
 	}
-	return "this run could not be written down; later runs will not see it, and undo will not find it: " + cli.OneLine(h.Unkept.Error())
+	return "this run could not be written down; later runs will not see it, and undo will not find it: " +
+		cli.OneLine(h.Unkept.Error())
 }
 
 func runsOr(dryRun bool) string {
@@ -328,8 +336,10 @@ func (w *where) home(c *cobra.Command, e *cli.Env, want *api.Want) (api.Home, er
 		}
 		home, err := homeFor(c, e, *want, w.strict)
 		var refused *api.Error
-		if err != nil && !w.strict && !(errors.As(err, &refused) && refused.Code == api.BadRequest) { // it goes there all the same
-			return api.Home{Schema: "homenode-home/3", Nodes: w.start.Nodes, CPUs: w.start.CPUs, Why: "The daemon was not informed: " + cli.OneLine(err.Error()) + "."}, nil
+		// it goes there all the same
+		if err != nil && !w.strict && !(errors.As(err, &refused) && refused.Code == api.BadRequest) {
+			return api.Home{Schema: "homenode-home/3", Nodes: w.start.Nodes, CPUs: w.start.CPUs,
+				Why: "The daemon was not informed: " + cli.OneLine(err.Error()) + "."}, nil
 		}
 		return home, err
 	}
@@ -383,7 +393,8 @@ func (w *where) line(h api.Home, verb string) string {
 		}
 		return line
 	}
-	line := fmt.Sprintf("%s on %s, %s, %s. %s", verb, words.Nodes(h.Nodes), words.CPUs(h.CPUs), w.start.MemoryLine(), h.Why)
+	line := fmt.Sprintf("%s on %s, %s, %s. %s", verb, words.Nodes(h.Nodes), words.CPUs(h.CPUs), w.start.MemoryLine(),
+		h.Why)
 	for _, r := range h.Decision.Reasons {
 		if (r.Code == words.UnknownNodes || r.Code == words.HomeCrowded) && r.String() != h.Why {
 			line += " " + r.String()

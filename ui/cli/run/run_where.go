@@ -45,7 +45,8 @@ func (w *where) flags(f *pflag.FlagSet) {
 	f.StringVar(&w.policy, "policy", "", "bandwidth: memory from its home and the slower memory next to it in turn, "+
 		"by the kernel's weights (Linux 6.9)")
 	f.BoolVarP(&w.local, "localalloc", "l", false, "memory from the node it runs on")
-	f.BoolVarP(&w.balancing, "balancing", "b", false, "let NUMA balancing move pages among --membind or --preferred-many")
+	f.BoolVarP(&w.balancing, "balancing", "b", false,
+		"let NUMA balancing move pages among --membind or --preferred-many")
 	f.BoolVar(&w.start.Scope, "scope", false, "run it in a systemd scope, a cgroup of its own")
 	f.StringVar(&w.start.Unit, "unit", "", "`NAME` of the scope")
 	f.IntVar(&w.nice, "nice", 0, "nice value, -20 to 19")
@@ -68,7 +69,8 @@ var policies = []struct {
 	flag   string
 	memory cli.Memory
 }{
-	{"membind", cli.MemoryBind}, {"preferred", cli.MemoryPreferred}, {"preferred-many", cli.MemoryMany}, {"interleave", cli.MemoryInterleave},
+	{"membind", cli.MemoryBind}, {"preferred", cli.MemoryPreferred}, {"preferred-many", cli.MemoryMany},
+	{"interleave", cli.MemoryInterleave},
 	{"weighted-interleave", cli.MemoryWeighted}, {"localalloc", cli.MemoryLocal},
 }
 
@@ -103,7 +105,9 @@ func (w *where) read(c *cobra.Command, e *cli.Env) (home topology.NodeSet, err e
 	case w.start.Unit != "" && !w.start.Scope:
 		return home, cli.Usagef("--unit goes with --scope")
 	case w.start.Scope && c.Flag("class").Value.String() == string(workload.Dedicated):
-		return home, cli.Usagef("--scope and --class dedicated do not go together: the daemon books CPUs for a process, and leaves a scope with CPUs of its own to itself")
+		return home,
+			cli.Usagef("--scope and --class dedicated do not go together: the daemon books CPUs for a process, and " +
+				"leaves a scope with CPUs of its own to itself")
 	}
 	if f.Changed("nice") {
 		if w.nice < -20 || w.nice > 19 {
@@ -125,7 +129,8 @@ func (w *where) read(c *cobra.Command, e *cli.Env) (home topology.NodeSet, err e
 	case f.Changed("cpus-list") && f.Changed("cpunodebind"):
 		return home, cli.Usagef("--cpus-list and --cpunodebind both name the CPUs; leave one out")
 	case cpus != "" && given("nodes", "near", "cpus") != "":
-		return home, cli.Usagef("--%s names the CPUs, and then --%s has nothing to say; leave one out", cpus, given("nodes", "near", "cpus"))
+		return home, cli.Usagef("--%s names the CPUs, and then --%s has nothing to say; leave one out", cpus,
+			given("nodes", "near", "cpus"))
 	}
 	w.exact = cpus != "" || (w.memory != "" && given("nodes", "near", "cpus", "class", "tier") == "")
 	if cpus == "" && w.memory == "" && w.nodes == "" && !f.Changed("nodes") {
@@ -157,19 +162,26 @@ func (w *where) read(c *cobra.Command, e *cli.Env) (home topology.NodeSet, err e
 			w.start.CPUs = w.start.CPUs.Union(at.of[n])
 		}
 		if w.start.CPUs = w.start.CPUs.Intersect(at.cpus); w.start.CPUs.Empty() {
-			return home, cli.Usagef("--cpunodebind %s: no CPU of node %s is allowed here; allowed: CPUs %s", w.cpuNodes, on, at.cpus)
+			return home, cli.Usagef("--cpunodebind %s: no CPU of node %s is allowed here; allowed: CPUs %s", w.cpuNodes,
+				on, at.cpus)
 		}
 	}
-	if w.memory != "" && w.start.Memory != cli.MemoryLocal {
-		text := f.Lookup(w.memory).Value.String()
-		if w.start.Nodes, err = at.named(w.memory, text, at.mems, "memory"); err != nil {
-			return home, err
-		}
-		if n := w.start.Nodes.Len(); w.start.Memory == cli.MemoryPreferred && n != 1 {
-			return home, cli.Usagef("--preferred %s: %d nodes; --preferred-many takes several", text, n)
-		}
+	return home, w.readMemory(c, at)
+}
+
+// readMemory reads the nodes of a memory policy.
+func (w *where) readMemory(c *cobra.Command, at *whereabouts) (err error) {
+	if w.memory == "" || w.start.Memory == cli.MemoryLocal {
+		return nil
 	}
-	return home, nil
+	text := c.Flags().Lookup(w.memory).Value.String()
+	if w.start.Nodes, err = at.named(w.memory, text, at.mems, "memory"); err != nil {
+		return err
+	}
+	if n := w.start.Nodes.Len(); w.start.Memory == cli.MemoryPreferred && n != 1 {
+		return cli.Usagef("--preferred %s: %d nodes; --preferred-many takes several", text, n)
+	}
+	return nil
 }
 
 // whereabouts is the nodes of this machine and what this process may have of them.
@@ -260,17 +272,21 @@ func (at *whereabouts) cpusNamed(flag, text string) (topology.CPUSet, error) {
 	}
 	cpu := bad.Min()
 	why := fmt.Sprintf("CPU %d is outside this cpuset", cpu)
-	if present, err := readSet[topology.CPUID](at.root, "sys/devices/system/cpu/present"); err == nil && !present.Has(cpu) {
+	if present, err := readSet[topology.CPUID](at.root, "sys/devices/system/cpu/present"); err == nil &&
+		!present.Has(cpu) {
 		why = fmt.Sprintf("this machine has no CPU %d", cpu)
-	} else if online, err := readSet[topology.CPUID](at.root, "sys/devices/system/cpu/online"); err == nil && !online.Has(cpu) {
+	} else if online, err := readSet[topology.CPUID](at.root, "sys/devices/system/cpu/online"); err == nil &&
+		!online.Has(cpu) {
 		why = fmt.Sprintf("CPU %d is offline", cpu)
 	}
 	return set, cli.Usagef("--%s %s: %s; allowed: %s", flag, text, why, at.cpus)
 }
 
 // placingFlags is the flags of run that say where or how large; --show takes none of them.
-var placingFlags = []string{"class", "tier", "cpus", "memory", "near", "nodes", "cpus-list", "cpunodebind", "membind", "preferred", "preferred-many",
-	"interleave", "weighted-interleave", "localalloc", "balancing", "all", "cpubind", "nice", "scope", "unit", "name", "dry-run", "or-anyway", "quiet",
+var placingFlags = []string{"class", "tier", "cpus", "memory", "near", "nodes", "cpus-list", "cpunodebind", "membind",
+	"preferred", "preferred-many",
+	"interleave", "weighted-interleave", "localalloc", "balancing", "all", "cpubind", "nice", "scope", "unit", "name",
+	"dry-run", "or-anyway", "quiet",
 	"policy"}
 
 // shown is what holds for a command that starts here.
@@ -293,7 +309,8 @@ func show(c *cobra.Command, e *cli.Env, args []string, asJSON bool) error {
 		if i >= 0 {
 			what = "--" + placingFlags[i]
 		}
-		return cli.Usagef("--show shows the current settings and takes no %s; to see those of a start: homenode run … -- homenode run --show", what)
+		return cli.Usagef("--show shows the current settings and takes no %s; to see those of a start: homenode run "+
+			"… -- homenode run --show", what)
 	}
 	now, err := e.Where()
 	if err != nil {
@@ -316,7 +333,9 @@ func show(c *cobra.Command, e *cli.Env, args []string, asJSON bool) error {
 	if !s.PolicyNodes.Empty() {
 		policy += ", " + words.Nodes(s.PolicyNodes)
 	}
-	_, err = fmt.Fprintf(e.Stdout, "memory policy      %s\nmemory from nodes  %s\nCPUs               %s\nnodes of the CPUs  %s\nCPUs of the cpuset %s\nnice               %d\n",
+	_, err = fmt.Fprintf(e.Stdout,
+		"memory policy      %s\nmemory from nodes  %s\nCPUs               %s\nnodes of the CPUs  %s\nCPUs of the "+
+			"cpuset %s\nnice               %d\n",
 		policy, s.Mems, s.CPUs, s.CPUNodes, s.AllowedCPUs, s.Nice)
 	return err
 }

@@ -28,7 +28,8 @@ Called as taskset, this program is it: ln -s $(command -v homenode) /usr/local/b
 			var pid, list, threads, version bool
 			set := func(b *bool) func(string) error { return func(string) error { *b = true; return nil } }
 			f := flagsOf("taskset", []standInFlag{
-				{"pid", "p", true, set(&pid)}, {"cpu-list", "c", true, set(&list)}, {"all-tasks", "a", true, set(&threads)}, {"version", "V", true, set(&version)},
+				{"pid", "p", true, set(&pid)}, {"cpu-list", "c", true, set(&list)},
+				{"all-tasks", "a", true, set(&threads)}, {"version", "V", true, set(&version)},
 			})
 			if err := f.Parse(args); err != nil {
 				return badFlag(f, err)
@@ -218,7 +219,8 @@ Called as migratepages, this program is it.`,
 			case err != nil:
 				return fmt.Errorf("move pages of process %d: %w", pid, err)
 			case left > 0: // which is no failure to migratepages
-				fmt.Fprintf(e.Stderr, "migratepages: %s of process %d could not be moved\n", words.Count(left, "page"), pid)
+				fmt.Fprintf(e.Stderr, "migratepages: %s of process %d could not be moved\n", words.Count(left, "page"),
+					pid)
 			}
 			return nil
 		})

@@ -31,8 +31,9 @@ and the remaining steps.
 
 device:NAME, the name of a NIC or an NVMe drive or its PCI address, says where
 its interrupts go.`,
-		Example: "  homenode status                       # lists the IDs\n  homenode explain redis.service\n  homenode explain 4711                 # the workload of a process\n  homenode explain device:eth0",
-		Args:    cli.OneWorkload(e),
+		Example: "  homenode status                       # lists the IDs\n  homenode explain redis.service\n  " +
+			"homenode explain 4711                 # the workload of a process\n  homenode explain device:eth0",
+		Args: cli.OneWorkload(e),
 		RunE: func(c *cobra.Command, args []string) error {
 			b, done, err := cli.Connect(c, e)
 			if err != nil {
@@ -40,8 +41,11 @@ its interrupts go.`,
 			}
 			defer done()
 			x, err := b.Explain(cli.ContextOf(c), workload.ID(args[0]))
-			if refused := (*api.Error)(nil); errors.As(err, &refused) && strings.Contains(refused.Text, words.SmallerText) && !asJSON {
-				_, err := fmt.Fprintf(e.Stdout, "%s.\nIt is placed once it holds manage.min_memory or uses manage.min_cpu; `homenode config show` has both.\n", words.Printable(refused.Text))
+			if refused := (*api.Error)(nil); errors.As(err, &refused) &&
+				strings.Contains(refused.Text, words.SmallerText) && !asJSON {
+				_, err := fmt.Fprintf(e.Stdout,
+					"%s.\nIt is placed once it holds manage.min_memory or uses manage.min_cpu; `homenode config "+
+						"show` has both.\n", words.Printable(refused.Text))
 				return err
 			}
 			if err != nil {
@@ -74,15 +78,18 @@ its interrupts go.`,
 // through says with whom a process is placed that was asked for and is not the workload itself.
 func through(asked string, x api.Explanation) string {
 	pid, isPID := workload.PIDOf(asked)
-	if id := x.Workload.ID; isPID && x.Device == nil && id != workload.ID(asked) && id != workload.ID(fmt.Sprint("pid:", pid)) {
-		return fmt.Sprintf("Process %d belongs to %s and is placed with it.\n", pid, words.Printable(cli.Label(x.Workload)))
+	if id := x.Workload.ID; isPID && x.Device == nil && id != workload.ID(asked) &&
+		id != workload.ID(fmt.Sprint("pid:", pid)) {
+		return fmt.Sprintf("Process %d belongs to %s and is placed with it.\n", pid,
+			words.Printable(cli.Label(x.Workload)))
 	}
 	return ""
 }
 
 // printDevice says where the interrupts and queues of a device go.
 func printDevice(w io.Writer, p view.Paint, d *api.DeviceDetail) {
-	fmt.Fprintf(w, "%s  %s %s on node %d, %s", p.Bold(string(d.ID)), d.Kind, d.PCI, d.Node, words.Count(d.Interrupts, "interrupt"))
+	fmt.Fprintf(w, "%s  %s %s on node %d, %s", p.Bold(string(d.ID)), d.Kind, d.PCI, d.Node,
+		words.Count(d.Interrupts, "interrupt"))
 	if d.MostQueues > 0 {
 		fmt.Fprintf(w, ", %d of %d queues", d.Queues, d.MostQueues)
 	}
@@ -130,19 +137,22 @@ func printExplanation(w io.Writer, p view.Paint, x api.Explanation, candidates i
 		return
 	}
 	wl := x.Workload
-	name, what := cli.Label(wl), fmt.Sprintf("%s, %s, %.2f CPUs busy, %s", wl.Class, words.Count(wl.CPUs, "vCPU"), wl.CPUUse, cli.KiB(wl.MemoryKiB))
+	name, what := cli.Label(wl), fmt.Sprintf("%s, %s, %.2f CPUs busy, %s", wl.Class, words.Count(wl.CPUs, "vCPU"),
+		wl.CPUUse, cli.KiB(wl.MemoryKiB))
 	between := "  "
 	if p.Width > 0 && ansi.StringWidth(name+between+what) > p.Width { // the name in one piece
 		between = "\n  "
 	}
 	fmt.Fprintln(w, p.Bold(name)+between+what)
-	fmt.Fprintf(w, "  now    %s; memory %s; locality %s%s\n", words.CPUs(cli.OrDash(wl.CPUSet)), byNode(wl.MemoryByNode, wl.MemoryKiB), cli.Percent(wl.Locality), from(wl))
+	fmt.Fprintf(w, "  now    %s; memory %s; locality %s%s\n", words.CPUs(cli.OrDash(wl.CPUSet)),
+		byNode(wl.MemoryByNode, wl.MemoryKiB), cli.Percent(wl.Locality), from(wl))
 	if text := byType(wl.MemoryByType); text != "" {
 		fmt.Fprintf(w, "  types  %s\n", text)
 	}
 	printKernel(w, wl)
 	if wl.Home != "" {
-		fmt.Fprintf(w, "  plan   %s, %s; locality %s\n", words.HomeNodes(wl.Home, wl.Caches), words.CPUs(wl.CPUSetPlanned), cli.Percent(wl.LocalityExpected))
+		fmt.Fprintf(w, "  plan   %s, %s; locality %s\n", words.HomeNodes(wl.Home, wl.Caches),
+			words.CPUs(wl.CPUSetPlanned), cli.Percent(wl.LocalityExpected))
 	}
 	fmt.Fprintf(w, "  state  %s\n", cli.PaintState(p, cli.StateOf(wl)))
 	printNear(w, p, wl)
@@ -163,7 +173,8 @@ func printExplanation(w io.Writer, p view.Paint, x api.Explanation, candidates i
 	Section(w, p, "steps left", steps)
 	printJournal(w, p, x)
 	if m := x.Move; m != nil {
-		line := fmt.Sprintf("%s of %s to %s in %.1f s, %s", cli.KiB(m.Moved/1024), cli.KiB(m.Planned/1024), words.Nodes(m.Home), m.Seconds, m.State)
+		line := fmt.Sprintf("%s of %s to %s in %.1f s, %s", cli.KiB(m.Moved/1024), cli.KiB(m.Planned/1024),
+			words.Nodes(m.Home), m.Seconds, m.State)
 		if m.Refused > 0 || m.Why != "" {
 			line += fmt.Sprintf("; %s refused: %s", cli.KiB(m.Refused/1024), m.Why)
 		}
@@ -208,7 +219,8 @@ func printNear(w io.Writer, p view.Paint, wl api.Workload) {
 		}
 	}
 	if v := wl.Vhost; v != nil {
-		fmt.Fprintf(w, "  vhost  %s, %.2f CPUs, on node %s, may use CPUs %s, as its emulator\n", words.Count(float64(v.Threads), "thread"), v.CPUUse, v.Nodes, v.CPUs)
+		fmt.Fprintf(w, "  vhost  %s, %.2f CPUs, on node %s, may use CPUs %s, as its emulator\n",
+			words.Count(float64(v.Threads), "thread"), v.CPUUse, v.Nodes, v.CPUs)
 	}
 	if wl.Load != nil {
 		Section(w, p, "kind of load", []string{wl.Load.Why})
@@ -222,7 +234,8 @@ func printNear(w io.Writer, p view.Paint, wl api.Workload) {
 func printJournal(w io.Writer, p view.Paint, x api.Explanation) {
 	var changed []string
 	for _, j := range x.Journal {
-		changed = append(changed, fmt.Sprintf("%s of %s: %s → %s (%s)", j.Kind, j.Path, words.OrAll(j.Old), j.New, j.State))
+		changed = append(changed, fmt.Sprintf("%s of %s: %s → %s (%s)", j.Kind, j.Path, words.OrAll(j.Old), j.New,
+			j.State))
 	}
 	Section(w, p, "changed so far; `homenode undo` restores it", changed)
 }

@@ -40,7 +40,8 @@ func (a *asking) flags(c *cobra.Command) {
 	f.IntVar(&a.atOnce, "at-once", 64, "ask `N` hosts at once")
 	f.DurationVar(&a.within, "timeout", 10*time.Second, "wait so long for each host, 100ms to 10m")
 	f.StringVar(&a.token, "token", "", "`FILE` with the token for hosts that are asked over https")
-	f.StringVar(&a.ca, "ca", "", "`FILE` with certificates that theirs are signed with; those of the system when not given")
+	f.StringVar(&a.ca, "ca", "",
+		"`FILE` with certificates that theirs are signed with; those of the system when not given")
 	f.StringVar(&a.cert, "cert", "", "`FILE` with the certificate to show them")
 	f.StringVar(&a.key, "key", "", "`FILE` with its key")
 }
@@ -61,7 +62,8 @@ func (a *asking) check(e *cli.Env) error {
 		if err != nil {
 			return err
 		}
-		if a.bearer = strings.TrimSpace(string(text)); a.bearer == "" || strings.ContainsFunc(a.bearer, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		if a.bearer = strings.TrimSpace(string(text)); a.bearer == "" ||
+			strings.ContainsFunc(a.bearer, func(r rune) bool { return r <= ' ' || r > '~' }) {
 			return cli.Usagef("--token %s: no token in it: one line without spaces", cli.InputName(a.token))
 		}
 	}
@@ -129,18 +131,20 @@ type FleetDocument struct {
 
 // fleetHost is one host in short.
 type fleetHost struct {
-	Host      string     `json:"host"`            // host as it was named
-	Error     string     `json:"error,omitempty"` // why it did not answer; absent when it did, and then the rest is there
-	Version   string     `json:"version"`         // version of its homenode
-	Mode      string     `json:"mode"`            // mode of its daemon: observe, enforce, or none when no daemon runs
-	Held      bool       `json:"held"`            // whether everything is held since undo --all
-	Nodes     int        `json:"nodes"`           // NUMA nodes
-	Workloads int        `json:"workloads"`       // workloads large enough to be placed
-	AtHome    int        `json:"at_home"`         // workloads that are at home
-	Worst     *fleetWork `json:"worst"`           // workload of the least locality; null when none is known
-	Fullest   *fleetFull `json:"fullest"`         // node with the largest share of its memory in use; null when unknown
-	Room      *fleetRoom `json:"most_room"`       // node with the most idle CPUs, of equal ones that with the most free memory; null when unknown
-	Problems  []string   `json:"problems"`        // what its daemon could not read or do
+	Host string `json:"host"` // host as it was named
+	// why it did not answer; absent when it did, and then the rest is there
+	Error     string     `json:"error,omitempty"`
+	Version   string     `json:"version"`   // version of its homenode
+	Mode      string     `json:"mode"`      // mode of its daemon: observe, enforce, or none when no daemon runs
+	Held      bool       `json:"held"`      // whether everything is held since undo --all
+	Nodes     int        `json:"nodes"`     // NUMA nodes
+	Workloads int        `json:"workloads"` // workloads large enough to be placed
+	AtHome    int        `json:"at_home"`   // workloads that are at home
+	Worst     *fleetWork `json:"worst"`     // workload of the least locality; null when none is known
+	Fullest   *fleetFull `json:"fullest"`   // node with the largest share of its memory in use; null when unknown
+	// node with the most idle CPUs, of equal ones that with the most free memory; null when unknown
+	Room     *fleetRoom `json:"most_room"`
+	Problems []string   `json:"problems"` // what its daemon could not read or do
 }
 
 type fleetWork struct {
@@ -244,7 +248,8 @@ does not answer is a row with the reason. Exit status 1: some did not answer.`,
 				return err
 			}
 			look := func() (FleetDocument, error) {
-				d := fleetOf(each(cli.ContextOf(c), &how, hosts, func(ctx context.Context, a address) fleetHost { return lookAt(e, ctx, &how, a) }))
+				d := fleetOf(each(cli.ContextOf(c), &how, hosts,
+					func(ctx context.Context, a address) fleetHost { return lookAt(e, ctx, &how, a) }))
 				if order := fleetOrders[sort]; order != nil {
 					slices.SortStableFunc(d.Hosts, func(a, b fleetHost) int { return order(&a, &b) })
 				}
@@ -273,7 +278,8 @@ does not answer is a row with the reason. Exit status 1: some did not answer.`,
 	}
 	f := c.Flags()
 	f.StringVar(&file, "hosts", "", "hosts are in `FILE`, one a line (- is standard input)")
-	f.StringVar(&sort, "sort", "", "order by `COLUMN`: "+strings.Join(fleetSortKeys, ", ")+"; as they were named when not given")
+	f.StringVar(&sort, "sort", "", "order by `COLUMN`: "+strings.Join(fleetSortKeys, ", ")+
+		"; as they were named when not given")
 	f.StringVar(&watch, "watch", "", "show it again every `DURATION`, 10s when not given, until Ctrl-C")
 	f.Lookup("watch").NoOptDefVal = "10s"
 	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-fleet/1)")
@@ -337,7 +343,8 @@ func lookAt(e *cli.Env, ctx context.Context, how *asking, a address) fleetHost {
 	if err != nil {
 		return fleetHost{Host: a.name, Error: how.why(ctx, err), Problems: []string{}}
 	}
-	h := fleetHost{Host: a.name, Version: s.Version, Mode: s.Mode, Held: s.Held, Nodes: len(s.Nodes), Workloads: len(s.Workloads), AtHome: s.AtHome(), Problems: append([]string{}, s.Problems...)}
+	h := fleetHost{Host: a.name, Version: s.Version, Mode: s.Mode, Held: s.Held, Nodes: len(s.Nodes),
+		Workloads: len(s.Workloads), AtHome: s.AtHome(), Problems: append([]string{}, s.Problems...)}
 	if w := s.Worst(); w != nil {
 		h.Worst = &fleetWork{w.ID, w.Name, *w.Locality}
 	}
@@ -369,7 +376,8 @@ func (h *fleetHost) node(n *api.Node) {
 // statusOf is the status of a host.
 func statusOf(e *cli.Env, ctx context.Context, how *asking, a address) (s api.Status, err error) {
 	if a.ssh != "" {
-		text, err := e.Remote(ctx, cli.Remote{To: a.ssh, Port: a.port, Within: how.within, Args: []string{"homenode", "status", "--json"}})
+		text, err := e.Remote(ctx, cli.Remote{To: a.ssh, Port: a.port, Within: how.within,
+			Args: []string{"homenode", "status", "--json"}})
 		return s, answered(text, err, &s.Schema, &s, "homenode-status/3", "homenode-status/2")
 	}
 	client, err := dialHost(e, ctx, how, a)
@@ -424,14 +432,16 @@ func answered(text []byte, failed error, schema *string, into any, want ...strin
 		return fmt.Errorf("its answer is no JSON of homenode: %w", err)
 	}
 	if !slices.Contains(want, *schema) {
-		return fmt.Errorf("its homenode answers with %q, and this one reads %s: another version", words.Printable(*schema), want[0])
+		return fmt.Errorf("its homenode answers with %q, and this one reads %s: another version",
+			words.Printable(*schema), want[0])
 	}
 	return nil
 }
 
 func writeFleet(w io.Writer, p view.Paint, d *FleetDocument) {
 	*d = view.PlainAll(*d)
-	t := view.NewTable("HOST", "MODE", "VERSION", ">WORKLOADS", ">AT HOME", ">LEAST LOCAL", "WHICH", ">FULLEST", "MOST ROOM", ">PROBLEMS").
+	t := view.NewTable("HOST", "MODE", "VERSION", ">WORKLOADS", ">AT HOME", ">LEAST LOCAL", "WHICH", ">FULLEST",
+		"MOST ROOM", ">PROBLEMS").
 		Names("HOST", "WHICH").Drops("VERSION", "WORKLOADS", "MODE", "FULLEST", "PROBLEMS")
 	silent := 0
 	for i := range d.Hosts {
@@ -464,7 +474,8 @@ func writeFleet(w io.Writer, p view.Paint, d *FleetDocument) {
 		if len(h.Problems) > 0 {
 			problems = p.Warn(problems)
 		}
-		t.Row(h.Host, mode, h.Version, fmt.Sprint(h.Workloads), fmt.Sprint(h.AtHome), local, which, full, room, problems)
+		t.Row(h.Host, mode, h.Version, fmt.Sprint(h.Workloads), fmt.Sprint(h.AtHome), local, which, full, room,
+			problems)
 	}
 	if t.Len() > 0 {
 		t.Print(w, p)

@@ -29,14 +29,15 @@ type FitDocument struct {
 
 // FitHost is what one host would do with the workloads.
 type FitHost struct {
-	Host      string    `json:"host"`            // host as it was named
-	Error     string    `json:"error,omitempty"` // why it did not answer; absent when it did
-	Version   string    `json:"version"`         // version of its homenode
-	Fits      bool      `json:"fits"`            // whether all workloads fit, one after the other
-	Nodes     int       `json:"nodes"`           // NUMA nodes of the widest home; the fewer the better
-	Moves     int       `json:"moves"`           // moves of other workloads that would make room; 0 is best
-	RoomCPUs  int       `json:"room_cpus"`       // CPUs that the nodes of the homes have left for dedicated work before it comes
-	Workloads []fitWork `json:"workloads"`       // workloads, in the order of the file
+	Host    string `json:"host"`            // host as it was named
+	Error   string `json:"error,omitempty"` // why it did not answer; absent when it did
+	Version string `json:"version"`         // version of its homenode
+	Fits    bool   `json:"fits"`            // whether all workloads fit, one after the other
+	Nodes   int    `json:"nodes"`           // NUMA nodes of the widest home; the fewer the better
+	Moves   int    `json:"moves"`           // moves of other workloads that would make room; 0 is best
+	// CPUs that the nodes of the homes have left for dedicated work before it comes
+	RoomCPUs  int       `json:"room_cpus"`
+	Workloads []fitWork `json:"workloads"` // workloads, in the order of the file
 }
 
 // fitWork is where one workload would go.
@@ -126,7 +127,9 @@ Exit status 1: it fits nowhere.`,
 			if err != nil {
 				return err
 			}
-			d := FitDocument{Schema: "homenode-fleet-fit/1", Hosts: each(cli.ContextOf(c), &how, hosts, func(ctx context.Context, a address) FitHost { return fitsOn(e, ctx, &how, a, text) })}
+			d := FitDocument{Schema: "homenode-fleet-fit/1",
+				Hosts: each(cli.ContextOf(c), &how, hosts,
+					func(ctx context.Context, a address) FitHost { return fitsOn(e, ctx, &how, a, text) })}
 			if cli.ContextOf(c).Err() != nil {
 				return cli.Forbiddenf("interrupted")
 			}
@@ -169,7 +172,8 @@ func better(a, b *FitHost) int {
 		}
 		return 0
 	}
-	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Moves, b.Moves), cmp.Compare(a.Nodes, b.Nodes), cmp.Compare(b.RoomCPUs, a.RoomCPUs), strings.Compare(a.Host, b.Host))
+	return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Moves, b.Moves), cmp.Compare(a.Nodes, b.Nodes),
+		cmp.Compare(b.RoomCPUs, a.RoomCPUs), strings.Compare(a.Host, b.Host))
 }
 
 // fitHost asks one host. Over ssh the homenode there asks its own daemon in the same way.
@@ -179,7 +183,8 @@ func fitsOn(e *cli.Env, ctx context.Context, how *asking, a address, spec string
 	}
 	if a.ssh != "" {
 		var d FitDocument
-		text, err := e.Remote(ctx, cli.Remote{To: a.ssh, Port: a.port, Within: how.within, Args: []string{"homenode", "fleet", "fit", "--json", "--spec", "-", "unix:"}, Stdin: spec})
+		text, err := e.Remote(ctx, cli.Remote{To: a.ssh, Port: a.port, Within: how.within,
+			Args: []string{"homenode", "fleet", "fit", "--json", "--spec", "-", "unix:"}, Stdin: spec})
 		if err := answered(text, err, &d.Schema, &d, "homenode-fleet-fit/1"); err != nil {
 			return failed(err)
 		}
@@ -224,7 +229,8 @@ func FitOf(host, version string, answer *api.WhatIfAnswer, room *api.Room) FitHo
 			h.Nodes = max(h.Nodes, w.Home.Len())
 			homes = homes.Union(w.Home)
 			for k := range r.Moves {
-				w.Moves = append(w.Moves, fmt.Sprintf("%s from %s to %s", r.Moves[k].Workload, words.Nodes(r.Moves[k].From.Home), words.Nodes(r.Moves[k].To.Home)))
+				w.Moves = append(w.Moves, fmt.Sprintf("%s from %s to %s", r.Moves[k].Workload,
+					words.Nodes(r.Moves[k].From.Home), words.Nodes(r.Moves[k].To.Home)))
 			}
 			h.Moves += len(r.Moves)
 		}

@@ -55,7 +55,9 @@ func parseAddress(text string) (address, error) {
 	}
 	m := sshHost().FindStringSubmatch(text)
 	if m == nil || len(text) > maxHostName {
-		return address{}, fmt.Errorf("host %q: want a name, USER@NAME, NAME:PORT, [IPV6], https://NAME:PORT or unix:SOCKET", strict.Clip(text))
+		return address{},
+			fmt.Errorf("host %q: want a name, USER@NAME, NAME:PORT, [IPV6], https://NAME:PORT or unix:SOCKET",
+				strict.Clip(text))
 	}
 	return address{name: text, ssh: m[1] + strings.Trim(m[2], "[]"), port: m[5]}, nil
 }
@@ -118,7 +120,8 @@ func hostsOf(e *cli.Env, c *cobra.Command, args []string, file string) ([]addres
 		return out, nil
 	}
 	if file == "" {
-		if k := slices.IndexFunc(e.HostFiles, func(name string) bool { _, err := os.Stat(name); return !errors.Is(err, fs.ErrNotExist) }); k >= 0 {
+		if k := slices.IndexFunc(e.HostFiles,
+			func(name string) bool { _, err := os.Stat(name); return !errors.Is(err, fs.ErrNotExist) }); k >= 0 {
 			file = e.HostFiles[k]
 		}
 	}

@@ -35,7 +35,8 @@ those of batch work, and nothing else happened to it between, the last change
 has the number of all; --json and --follow show each.
 
 ` + cli.NamesText,
-		Example: "  homenode history -n 20\n  homenode history redis.service --since 1h\n  homenode history --kind move,undo --since 2026-11-22T10:00 --until 12:00\n" +
+		Example: "  homenode history -n 20\n  homenode history redis.service --since 1h\n  homenode history --kind " +
+			"move,undo --since 2026-11-22T10:00 --until 12:00\n" +
 			"  homenode history --follow --json      # an event a line",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -110,7 +111,8 @@ has the number of all; --json and --follow show each.
 	f.IntVarP(&limit, "limit", "n", 100, "newest `N` events; 0 is all that are kept")
 	f.StringVar(&since, "since", "", "events of this `WHEN` and later")
 	f.StringVar(&until, "until", "", "events before this `WHEN`")
-	f.StringSliceVar(&kinds, "kind", nil, "events of this `KIND` alone: "+cli.Listed(plan.EventKinds)+"; may be repeated")
+	f.StringSliceVar(&kinds, "kind", nil, "events of this `KIND` alone: "+cli.Listed(plan.EventKinds)+
+		"; may be repeated")
 	f.BoolVar(&asJSON, "json", false, "print JSON (schema homenode-history/2); with --follow an event a line")
 	cli.StateDirFlag(c, e)
 	return c
@@ -118,7 +120,8 @@ has the number of all; --json and --follow show each.
 
 // times are the forms that a time may be written in, in the time zone of the user but for
 // the first.
-var times = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly}
+var times = []string{time.RFC3339, "2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04",
+	time.DateOnly}
 
 // timeOf reads a time: a while before now, a time of now's day, a date, or both. "" is none.
 func timeOf(text string, now time.Time) (time.Time, error) {
@@ -130,7 +133,8 @@ func timeOf(text string, now time.Time) (time.Time, error) {
 	}
 	for _, form := range []string{time.TimeOnly, "15:04"} {
 		if t, err := time.Parse(form, text); err == nil {
-			return time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location()), nil
+			return time.Date(now.Year(), now.Month(), now.Day(), t.Hour(), t.Minute(), t.Second(), 0, now.Location()),
+				nil
 		}
 	}
 	for _, form := range times {
@@ -138,7 +142,9 @@ func timeOf(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q: want a time ago (30m, 12h, 2d), a time of today (10:30) or a date (2026-11-22, 2026-11-22T10:30)", text)
+	return time.Time{},
+		fmt.Errorf("%q: want a time ago (30m, 12h, 2d), a time of today (10:30) or a date (2026-11-22, "+
+			"2026-11-22T10:30)", text)
 }
 
 // while reads 90s, 1h30m, 2d and 1w.
@@ -159,7 +165,8 @@ func while(text string) (time.Duration, bool) {
 
 // followEvents prints events after those shown as they come, until the user or the
 // daemon ends it.
-func followEvents(c *cobra.Command, e *cli.Env, b api.Backend, q api.HistoryQuery, shown []plan.Event, show func(plan.Event)) error {
+func followEvents(c *cobra.Command, e *cli.Env, b api.Backend, q api.HistoryQuery, shown []plan.Event,
+	show func(plan.Event)) error {
 	client, ok := b.(*api.Client)
 	if !ok {
 		return cli.Nof("no daemon is running that --follow could follow")

@@ -37,7 +37,8 @@ a file by itself where its configuration has metrics.textfile.`,
 			case err != nil:
 				return err
 			case textfile == "":
-				_, err = view.JSON(view.Raw(e.Stdout)).Write(text) // for a program: not folded, and nothing in it steers a terminal
+				// for a program: not folded, and nothing in it steers a terminal
+				_, err = view.JSON(view.Raw(e.Stdout)).Write(text)
 				return err
 			}
 			if err := metrics.WriteWhole(textfile, text); err != nil {

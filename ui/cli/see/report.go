@@ -141,11 +141,13 @@ func nothingRecorded(from, to time.Time) string {
 	if !to.IsZero() {
 		period = "from " + from.Local().Format(form) + " to " + to.Local().Format(form)
 	}
-	return "report: nothing was recorded " + period + "; a daemon records while it runs, and `homenode history` lists older events"
+	return "report: nothing was recorded " + period +
+		"; a daemon records while it runs, and `homenode history` lists older events"
 }
 
 // pastEvents gives the history to a report. It does without one that cannot be read.
-func pastEvents(e *cli.Env, ctx context.Context, c *cobra.Command, q api.HistoryQuery, collect *report.Collector) error {
+func pastEvents(e *cli.Env, ctx context.Context, c *cobra.Command, q api.HistoryQuery,
+	collect *report.Collector) error {
 	ask := cli.ConnectJournal
 	if dir := cli.JournalDir(c); dir != "" && !c.Flags().Changed("socket") { // a folder that may be another machine's
 		ask = func(c *cobra.Command, e *cli.Env) (api.Backend, func() error, error) {

@@ -22,9 +22,10 @@ import (
 
 // stat is memory by node, as numastat(8) has it.
 type stat struct {
-	Schema   string      `json:"schema"`
-	Workload workload.ID `json:"workload,omitempty"` // ID of the workload that was named; absent for the whole machine and for a bare PID
-	PIDs     []int       `json:"pids,omitempty"`     // PIDs that were read; absent for the whole machine
+	Schema string `json:"schema"`
+	// ID of the workload that was named; absent for the whole machine and for a bare PID
+	Workload workload.ID `json:"workload,omitempty"`
+	PIDs     []int       `json:"pids,omitempty"` // PIDs that were read; absent for the whole machine
 	workload.Figures
 	Unread []workload.Unread `json:"unread,omitempty"` // processes that could not be read and are not in the figures
 }

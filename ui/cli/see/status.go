@@ -53,11 +53,13 @@ program; ` + "`homenode explain --help`" + ` has more.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			every := time.Duration(0)
 			if c.Flags().Changed("watch") {
-				if k := slices.IndexFunc(args, isPeriod); k >= 0 && watch == defaultWatch { // --watch 5s, which flags do not take so
+				// --watch 5s, which flags do not take so
+				if k := slices.IndexFunc(args, isPeriod); k >= 0 && watch == defaultWatch {
 					watch, args = args[k], slices.Delete(slices.Clone(args), k, k+1)
 				}
 				var err error
-				if every, err = time.ParseDuration(watch); err != nil || every < 100*time.Millisecond || every > time.Hour {
+				if every, err = time.ParseDuration(watch); err != nil || every < 100*time.Millisecond ||
+					every > time.Hour {
 					return cli.Usagef("--watch %q: want 100ms to 1h, such as 5s", watch)
 				}
 			}
@@ -95,7 +97,8 @@ program; ` + "`homenode explain --help`" + ` has more.`,
 		},
 	}
 	r.flags(c)
-	c.Flags().StringVar(&watch, "watch", "", "show it again every `DURATION`, "+defaultWatch+" when not given, until Ctrl-C")
+	c.Flags().StringVar(&watch, "watch", "", "show it again every `DURATION`, "+defaultWatch+
+		" when not given, until Ctrl-C")
 	c.Flags().Lookup("watch").NoOptDefVal = defaultWatch
 	c.Flags().StringVar(&html, "html", "", "write one self-contained page into `FILE` (- is standard output)")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-status/3); with --watch a document a line")
@@ -115,7 +118,8 @@ func isPeriod(text string) bool {
 
 // watchStatus shows a status again and again until the user ends it. A daemon that does not
 // answer is told in a line and asked again: it may be started anew.
-func watchStatus(c *cobra.Command, e *cli.Env, b api.Backend, done func() error, r *rows, every time.Duration, asJSON bool) error {
+func watchStatus(c *cobra.Command, e *cli.Env, b api.Backend, done func() error, r *rows, every time.Duration,
+	asJSON bool) error {
 	defer func() { done() }()
 	ctx := cli.ContextOf(c)
 	var screen *view.Screen
@@ -236,7 +240,8 @@ func writeStatus(w io.Writer, p view.Paint, s api.Status, r *rows) {
 	printManagers(w, p, s.Managers)
 	var suggested []string
 	for _, x := range s.Workloads {
-		if l := x.Load; l != nil && l.Importance > 0 && !l.Applied && x.Importance == workload.DefaultImportance && x.Class == workload.Shared {
+		if l := x.Load; l != nil && l.Importance > 0 && !l.Applied && x.Importance == workload.DefaultImportance &&
+			x.Class == workload.Shared {
 			suggested = append(suggested, fmt.Sprintf("%s (%s, %d)", cli.Label(x), l.Kind, l.Importance))
 		}
 	}
@@ -328,9 +333,11 @@ func printDevices(w io.Writer, p view.Paint, all []api.Device) {
 		return
 	}
 	fmt.Fprintln(w)
-	t := view.NewTable("DEVICE", "NODE", ">INTERRUPTS", ">AT HOME", ">FIXED", ">TO SET", "STATE").Drops("FIXED", "TO SET", "INTERRUPTS")
+	t := view.NewTable("DEVICE", "NODE", ">INTERRUPTS", ">AT HOME", ">FIXED", ">TO SET", "STATE").Drops("FIXED",
+		"TO SET", "INTERRUPTS")
 	for _, d := range all {
-		t.Row(d.Name, fmt.Sprint(d.Node), fmt.Sprint(d.Interrupts), fmt.Sprint(d.AtHome), fmt.Sprint(d.Fixed), fmt.Sprint(d.Steps),
+		t.Row(d.Name, fmt.Sprint(d.Node), fmt.Sprint(d.Interrupts), fmt.Sprint(d.AtHome), fmt.Sprint(d.Fixed),
+			fmt.Sprint(d.Steps),
 			strings.TrimSpace(cli.PaintState(p, d.State)+"  "+p.Dim(d.Why)))
 	}
 	t.Print(w, p)
@@ -420,7 +427,8 @@ func sharingLine(s *api.Sharing) string {
 		return line + ". " + s.Rest
 	}
 	line += ", on " + words.CPUs(strings.Join(given, ","))
-	if k := len(slices.DeleteFunc(slices.Clone(s.Workloads), func(w api.ShareWork) bool { return w.Frozen == nil })); k > 0 {
+	if k := len(slices.DeleteFunc(slices.Clone(s.Workloads),
+		func(w api.ShareWork) bool { return w.Frozen == nil })); k > 0 {
 		line += fmt.Sprintf("; %s frozen", words.Count(k, "workload"))
 	}
 	if k := len(s.LeftAlone); k > 0 {

@@ -30,7 +30,8 @@ type rows struct {
 
 // States lists those that a workload may have.
 var States = []string{
-	api.StateAtHome, api.StateWouldMove, api.StateQueued, api.StateMoving, api.StatePaused, api.StateFailed, api.StateHeld, api.StateLeftAlone,
+	api.StateAtHome, api.StateWouldMove, api.StateQueued, api.StateMoving, api.StatePaused, api.StateFailed,
+	api.StateHeld, api.StateLeftAlone,
 	api.StateNoRoom, api.StateNoAnswer,
 }
 
@@ -44,7 +45,8 @@ var orders = map[string]func(a, b *api.Workload) int{
 		return strings.Compare(cmp.Or(a.Name, string(a.ID)), cmp.Or(b.Name, string(b.ID)))
 	},
 	"home": func(a, b *api.Workload) int {
-		return cmp.Or(cmp.Compare(homeOrLast(a), homeOrLast(b)), strings.Compare(a.Home, b.Home), strings.Compare(a.Caches, b.Caches))
+		return cmp.Or(cmp.Compare(homeOrLast(a), homeOrLast(b)), strings.Compare(a.Home, b.Home),
+			strings.Compare(a.Caches, b.Caches))
 	},
 	"state": func(a, b *api.Workload) int { return strings.Compare(a.State, b.State) },
 	"class": func(a, b *api.Workload) int { return cmp.Compare(classAt(a), classAt(b)) },
@@ -73,7 +75,8 @@ func classAt(w *api.Workload) int { return slices.Index(workload.Classes, w.Clas
 func (r *rows) flags(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&r.sort, "sort", "", "order by `COLUMN`: "+strings.Join(SortKeys, ", ")+"; by ID when not given")
-	f.StringSliceVar(&r.classes, "class", nil, "only of this `CLASS`: "+cli.Listed(workload.Classes)+"; may be repeated")
+	f.StringSliceVar(&r.classes, "class", nil, "only of this `CLASS`: "+cli.Listed(workload.Classes)+
+		"; may be repeated")
 	f.StringVar(&r.home, "home", "", "only those with a home on one of `NODES`, such as 0 or 0-1")
 	f.StringVar(&r.home, "node", "", "as --home, one of `NODES`")
 	c.PreRun = func(*cobra.Command, []string) {
@@ -104,7 +107,8 @@ func (r *rows) check() (err error) {
 		}
 	}
 	if _, err := path.Match(r.glob, ""); err != nil {
-		return cli.Usagef("--name %q: want a pattern with * and ?, such as 'redis*'; a [ begins a list of letters", r.glob)
+		return cli.Usagef("--name %q: want a pattern with * and ?, such as 'redis*'; a [ begins a list of letters",
+			r.glob)
 	}
 	if r.nodes, err = topology.ParseNodeSet(r.home); err != nil {
 		return cli.Usagef("--%s: %w", cmp.Or(r.nodeFlag, "home"), err)
@@ -140,11 +144,14 @@ func (r *rows) of(ctx context.Context, b api.Backend, s api.Status) (api.Status,
 	}
 	s.Workloads = slices.DeleteFunc(slices.Clone(s.Workloads), func(w api.Workload) bool {
 		home, _ := topology.ParseNodeSet(w.Home)
-		return (ids != nil && !slices.Contains(ids, w.ID)) || (len(r.classes) > 0 && !slices.Contains(r.classes, string(w.Class))) ||
-			(len(r.states) > 0 && !slices.Contains(r.states, w.State)) || (r.home != "" && !home.Intersects(r.nodes)) || !r.fits(w.Name, w.ID)
+		return (ids != nil && !slices.Contains(ids, w.ID)) ||
+			(len(r.classes) > 0 && !slices.Contains(r.classes, string(w.Class))) ||
+			(len(r.states) > 0 && !slices.Contains(r.states, w.State)) || (r.home != "" && !home.Intersects(r.nodes)) ||
+			!r.fits(w.Name, w.ID)
 	})
 	s.SmallWorkloads = slices.DeleteFunc(s.SmallWorkloads, func(w api.SmallWorkload) bool {
-		return (ids != nil && !slices.Contains(ids, w.ID)) || len(r.classes)+len(r.states) > 0 || r.home != "" || !r.fits(w.Name, w.ID)
+		return (ids != nil && !slices.Contains(ids, w.ID)) || len(r.classes)+len(r.states) > 0 || r.home != "" ||
+			!r.fits(w.Name, w.ID)
 	})
 	if order := orders[r.sort]; order != nil {
 		slices.SortStableFunc(s.Workloads, func(a, b api.Workload) int { return order(&a, &b) })
@@ -165,7 +172,8 @@ func (r *rows) here(s *api.Status) error {
 	if nodes.Empty() || r.nodes.Empty() || r.nodes.Intersects(nodes) {
 		return nil
 	}
-	return cli.Usagef("--%s %s: this machine has no node %d; it has %s", cmp.Or(r.nodeFlag, "home"), r.home, r.nodes.Min(), words.Nodes(nodes))
+	return cli.Usagef("--%s %s: this machine has no node %d; it has %s", cmp.Or(r.nodeFlag, "home"), r.home,
+		r.nodes.Min(), words.Nodes(nodes))
 }
 
 // fits reports whether a name, an ID or the last part of one is that of the pattern.

@@ -47,7 +47,8 @@ turns colours off.`,
 				if dumb {
 					why = "this terminal is dumb (TERM) and cannot be drawn on"
 				}
-				return cli.Forbiddenf("top: %s; `homenode top --once` prints one frame, `homenode status --watch` goes on", why)
+				return cli.Forbiddenf("top: %s; `homenode top --once` prints one frame, `homenode status --watch` "+
+					"goes on", why)
 			}
 			client, err := cli.Dial(c, e)
 			if err != nil {

@@ -36,14 +36,16 @@ var (
 	noLetter = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^unknown shorthand flag: '(.)' in -(.*)$`)
 	})
-	neededFlag = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^required flag\(s\) (.*) not set$`) })
+	neededFlag = sync.OnceValue(
+		func() *regexp.Regexp { return regexp.MustCompile(`^required flag\(s\) (.*) not set$`) })
 )
 
 // badUsage is what is wrong with a command line, in words; ok is false for an
 // error that is not about one.
 func badUsage(c *cobra.Command, text string) (words string, ok bool) {
 	if m := badNumber().FindStringSubmatch(text); m != nil {
-		want := map[string]string{"Int": "a whole number", "Uint": "a whole number of 0 or more", "Float": "a number", "Bool": "true or false"}[m[3]]
+		want := map[string]string{"Int": "a whole number", "Uint": "a whole number of 0 or more", "Float": "a number",
+			"Bool": "true or false"}[m[3]]
 		if m[4] == "value out of range" {
 			want += " that is not so large"
 		}
@@ -83,7 +85,8 @@ func badUsage(c *cobra.Command, text string) (words string, ok bool) {
 	}
 	if m := noLetter().FindStringSubmatch(text); m != nil {
 		if strings.ContainsAny(m[1], "0123456789") { // --watch -1s: the value of the option before
-			return fmt.Sprintf("-%s is no option; a value that begins with a dash goes with =, such as --option=-%[1]s", m[2]), true
+			return fmt.Sprintf("-%s is no option; a value that begins with a dash goes with =, such as --option=-%[1]s",
+				m[2]), true
 		}
 		return "unknown option -" + m[1], true
 	}
@@ -104,9 +107,12 @@ func badUsage(c *cobra.Command, text string) (words string, ok bool) {
 
 // habits is what people type by habit of other programs, for the command that does it here.
 var habits = map[string]string{
-	"ps": "status", "ls": "status", "list": "status", "show": "status", "htop": "top", "btop": "top", "watch": "top", "monitor": "top", "log": "history", "logs": "history", "events": "history",
-	"exec": "run", "start": "run", "why": "explain", "inspect": "explain", "describe": "explain", "migrate": "move", "rollback": "undo", "revert": "undo", "restore": "undo", "lstopo": "topology",
-	"check": "doctor", "bench": "probe", "reload": "config", "validate": "config check", "settings": "config show", "guest": "vm", "virsh": "vm", "simulate": "sim", "serve": "daemon",
+	"ps": "status", "ls": "status", "list": "status", "show": "status", "htop": "top", "btop": "top", "watch": "top",
+	"monitor": "top", "log": "history", "logs": "history", "events": "history",
+	"exec": "run", "start": "run", "why": "explain", "inspect": "explain", "describe": "explain", "migrate": "move",
+	"rollback": "undo", "revert": "undo", "restore": "undo", "lstopo": "topology",
+	"check": "doctor", "bench": "probe", "reload": "config", "validate": "config check", "settings": "config show",
+	"guest": "vm", "virsh": "vm", "simulate": "sim", "serve": "daemon",
 }
 
 // meant says which command was meant by one that is not there; "" when that is anybody's guess.

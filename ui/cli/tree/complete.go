@@ -51,15 +51,17 @@ func complete(e *cli.Env, root *cobra.Command) {
 			case values["--"+f.Name] != nil:
 				c.RegisterFlagCompletionFunc(f.Name, values["--"+f.Name])
 			case f.Name == "state-dir":
-				c.RegisterFlagCompletionFunc(f.Name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-					return nil, cobra.ShellCompDirectiveFilterDirs
-				})
+				c.RegisterFlagCompletionFunc(f.Name,
+					func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+						return nil, cobra.ShellCompDirectiveFilterDirs
+					})
 			case takes != "FILE" && takes != "FOLDER" && takes != "SOCKET" && takes != "HOST":
 				c.RegisterFlagCompletionFunc(f.Name, cobra.NoFileCompletions)
 			}
 		})
 		switch c.CommandPath() {
-		case "homenode explain", "homenode share explain", "homenode move", "homenode undo", "homenode resume", "homenode history", "homenode stat":
+		case "homenode explain", "homenode share explain", "homenode move", "homenode undo", "homenode resume",
+			"homenode history", "homenode stat":
 			c.ValidArgsFunction = onlyFirst(workloads(e))
 		case "homenode status":
 			c.ValidArgsFunction = workloads(e)
@@ -68,9 +70,11 @@ func complete(e *cli.Env, root *cobra.Command) {
 		case "homenode vm adopt":
 			c.ValidArgsFunction = guests(e)
 		case "homenode host partition":
-			c.ValidArgsFunction = onlyFirst(fixed("any\tno line: all CPUs are for both", "shared\tno CPU is for dedicated work", "dedicated\tall CPUs are for dedicated work"))
+			c.ValidArgsFunction = onlyFirst(fixed("any\tno line: all CPUs are for both",
+				"shared\tno CPU is for dedicated work", "dedicated\tall CPUs are for dedicated work"))
 		case "homenode help":
-			c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			c.ValidArgsFunction = func(c *cobra.Command, args []string, begun string) ([]string,
+				cobra.ShellCompDirective) {
 				of, _, err := c.Root().Find(args)
 				if err != nil {
 					return nil, cobra.ShellCompDirectiveNoFileComp
@@ -102,7 +106,8 @@ func complete(e *cli.Env, root *cobra.Command) {
 
 // flagValues is the values of flags, by "--flag" or "command --flag".
 func flagValues() map[string]completer {
-	class := fixed("dedicated\tCPUs and memory of its own", "shared\tthe shared CPUs of its home", "batch\twhat the others leave idle")
+	class := fixed("dedicated\tCPUs and memory of its own", "shared\tthe shared CPUs of its home",
+		"batch\twhat the others leave idle")
 	kinds := make([]string, len(plan.EventKinds))
 	for i, k := range plan.EventKinds {
 		kinds[i] = string(k)
@@ -217,7 +222,8 @@ func guests(e *cli.Env) completer {
 			for i := range all {
 				g := &all[i]
 				if cli.PlainToType(g.Name) && !slices.Contains(args, g.Name) {
-					out = append(out, fmt.Sprintf("%s\t%s, %s, %s", g.Name, g.Spec.Class, words.Size(g.Memory()), vm.GuestState(g)))
+					out = append(out, fmt.Sprintf("%s\t%s, %s, %s", g.Name, g.Spec.Class, words.Size(g.Memory()),
+						vm.GuestState(g)))
 				}
 			}
 			return out
@@ -233,7 +239,8 @@ func flavors(c *cobra.Command, args []string, begun string) ([]string, cobra.She
 	}
 	var out []string
 	for _, f := range all {
-		out = append(out, fmt.Sprintf("%s\t%s, %s, %s", f.Name, f.Class, words.Count(f.VCPUs, "vCPU"), words.Size(f.Memory)))
+		out = append(out, fmt.Sprintf("%s\t%s, %s, %s", f.Name, f.Class, words.Count(f.VCPUs, "vCPU"),
+			words.Size(f.Memory)))
 	}
 	return fixed(out...)(c, args, begun)
 }

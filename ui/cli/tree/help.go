@@ -21,7 +21,8 @@ var groups = []struct {
 	title    string
 	commands []string
 }{
-	{"See workloads and their homes", []string{"status", "top", "stat", "explain", "history", "report", "fleet", "metrics"}},
+	{"See workloads and their homes", []string{"status", "top", "stat", "explain", "history", "report", "fleet",
+		"metrics"}},
 	{"Place, move, restore", []string{"run", "share", "move", "undo", "resume", "daemon", "config"}},
 	{"The machine", []string{"topology", "doctor", "probe", "host", "gather"}},
 	{"Virtual machines", []string{"vm", "openstack"}},
@@ -35,16 +36,20 @@ const metavar = "metavar"
 
 // byName is what flags take whose text does not say it.
 var byName = map[string]string{
-	"budget": "DURATION", "class": "CLASS", "format": "FORMAT", "from": "WHERE", "importance": "N", "interleave": "NODES", "iops": "N", "ksm": "0|1", "line-on": "WHERE",
-	"memory": "SIZE", "mix": "MIX", "mode": "MODE", "name": "NAME", "overcommit": "RATIO", "packing": "HOW", "pages": "PAGES", "period": "DURATION", "since": "DURATION", "sort": "COLUMN",
+	"budget": "DURATION", "class": "CLASS", "format": "FORMAT", "from": "WHERE", "importance": "N",
+	"interleave": "NODES", "iops": "N", "ksm": "0|1", "line-on": "WHERE",
+	"memory": "SIZE", "mix": "MIX", "mode": "MODE", "name": "NAME", "overcommit": "RATIO", "packing": "HOW",
+	"pages": "PAGES", "period": "DURATION", "since": "DURATION", "sort": "COLUMN",
 	"thp": "MODE", "weighted-interleave": "NODES", "within": "DURATION",
 }
 
 // oneName is the one name for things that flags call by several.
-var oneName = map[string]string{"DIR": "FOLDER", "JSONFILE": "FILE", "XMLFILE": "FILE", "TIME": "DURATION", "NUMBER": "N", "LEVEL": "N", "PART": "SHARE"}
+var oneName = map[string]string{"DIR": "FOLDER", "JSONFILE": "FILE", "XMLFILE": "FILE", "TIME": "DURATION",
+	"NUMBER": "N", "LEVEL": "N", "PART": "SHARE"}
 
 // byType is what is left, by the type of the value.
-var byType = map[string]string{"string": "TEXT", "int": "N", "int64": "N", "uint64": "N", "float64": "N", "duration": "DURATION", "stringSlice": "LIST", "stringArray": "TEXT"}
+var byType = map[string]string{"string": "TEXT", "int": "N", "int64": "N", "uint64": "N", "float64": "N",
+	"duration": "DURATION", "stringSlice": "LIST", "stringArray": "TEXT"}
 
 // Takes is what a flag takes, such as FILE; "" for one that takes nothing.
 func Takes(f *pflag.Flag) string {
@@ -191,7 +196,8 @@ func commands(c *cobra.Command, group string) [][2]string {
 	}
 	if i, err := strconv.Atoi(group); err == nil {
 		order := groups[i].commands
-		slices.SortStableFunc(out, func(a, b [2]string) int { return slices.Index(order, a[0]) - slices.Index(order, b[0]) })
+		slices.SortStableFunc(out,
+			func(a, b [2]string) int { return slices.Index(order, a[0]) - slices.Index(order, b[0]) })
 	}
 	return out
 }

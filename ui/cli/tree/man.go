@@ -42,7 +42,8 @@ func Sections(c *cobra.Command) []Section {
 		status.Rows[1][1] = "A warning or a defect was found."
 		status.Rows[3][1] = "It could not be decided, is not permitted or not possible on this machine."
 	case "run":
-		status.Rows = append(status.Rows[1:], [2]string{"126", "The command cannot be run."}, [2]string{"127", "The command was not found."},
+		status.Rows = append(status.Rows[1:], [2]string{"126", "The command cannot be run."},
+			[2]string{"127", "The command was not found."},
 			[2]string{"others", "That of the command, which takes the place of homenode."})
 	}
 	if path == "host report" {
@@ -51,31 +52,41 @@ func Sections(c *cobra.Command) []Section {
 	out := []Section{status}
 	var files Section
 	if root || c.Flags().Lookup("state-dir") != nil || first == "daemon" {
-		files.Rows = append(files.Rows, [2]string{"/var/lib/homenode", "Journal, homes, history and measurements of root's daemon; $XDG_STATE_HOME/homenode of a user's own."})
+		files.Rows = append(files.Rows,
+			[2]string{"/var/lib/homenode",
+				"Journal, homes, history and measurements of root's daemon; $XDG_STATE_HOME/homenode of a user's own."})
 	}
 	if root || c.Flags().Lookup("socket") != nil {
-		files.Rows = append(files.Rows, [2]string{"/run/homenode/homenode.sock", "Where root's daemon answers; $XDG_RUNTIME_DIR/homenode/homenode.sock of a user's own."})
+		files.Rows = append(files.Rows,
+			[2]string{"/run/homenode/homenode.sock",
+				"Where root's daemon answers; $XDG_RUNTIME_DIR/homenode/homenode.sock of a user's own."})
 	}
 	if root || first == "daemon" || first == "config" || first == "host" || first == "vm" {
-		files.Rows = append(files.Rows, [2]string{"/etc/homenode.yaml, /etc/homenode.d/*.yaml", "Configuration and its drop-ins, read where they are there."})
+		files.Rows = append(files.Rows, [2]string{"/etc/homenode.yaml, /etc/homenode.d/*.yaml",
+			"Configuration and its drop-ins, read where they are there."})
 	}
 	if path == "vm hook" {
-		files.Rows = append(files.Rows, [2]string{"/etc/libvirt/hooks/qemu.d", "Where --install puts the script that libvirt calls."})
+		files.Rows = append(files.Rows,
+			[2]string{"/etc/libvirt/hooks/qemu.d", "Where --install puts the script that libvirt calls."})
 	}
 	if files.Rows != nil {
 		files.Title = "FILES"
 		out = append(out, files)
 	}
 	environment := Section{"ENVIRONMENT", [][2]string{
-		{"COLUMNS", "How wide tables and text may be. Without it that is the width of the terminal; in a pipe there is no limit."},
+		{"COLUMNS",
+			"How wide tables and text may be. Without it that is the width of the terminal; in a pipe there is " +
+				"no limit."},
 		{"NO_COLOR", "Any value: no colours. So it is in a pipe, and with TERM=dumb."},
 		{"LC_ALL, LC_CTYPE, LANG", "In a locale that is not UTF-8 everything is ASCII, documents aside."},
 	}}
 	if root || first == "daemon" || files.Rows != nil {
-		environment.Rows = append(environment.Rows, [2]string{"XDG_STATE_HOME, XDG_RUNTIME_DIR", "Folders of a user who is not root."})
+		environment.Rows = append(environment.Rows,
+			[2]string{"XDG_STATE_HOME, XDG_RUNTIME_DIR", "Folders of a user who is not root."})
 	}
 	if first == "vm" || first == "daemon" {
-		environment.Rows = append(environment.Rows, [2]string{"LIBVIRT_DEFAULT_URI", "Which libvirt is asked: qemu:///system unless it says otherwise."})
+		environment.Rows = append(environment.Rows,
+			[2]string{"LIBVIRT_DEFAULT_URI", "Which libvirt is asked: qemu:///system unless it says otherwise."})
 	}
 	out = append(out, environment)
 	if signals := signalsOf(first, c); signals != nil {
@@ -89,13 +100,18 @@ func signalsOf(first string, c *cobra.Command) [][2]string {
 	const end = "SIGINT, SIGTERM"
 	switch first {
 	case "daemon":
-		return [][2]string{{end, "The daemon finishes what it is writing, leaves every home as it is, and ends. homenode undo --all puts everything back."},
-			{"SIGHUP", "The daemon reads its configuration again. A wrong configuration changes nothing; status and the log show the error. If the terminal of the daemon is gone, it ends instead."}}
+		return [][2]string{{end,
+			"The daemon finishes what it is writing, leaves every home as it is, and ends. homenode undo --all puts " +
+				"everything back."},
+			{"SIGHUP",
+				"The daemon reads its configuration again. A wrong configuration changes nothing; status and the log " +
+					"show the error. If the terminal of the daemon is gone, it ends instead."}}
 	case "run":
 		return [][2]string{{"all", "The command has taken the place of homenode and gets them itself."}}
 	case "probe", "doctor":
 		if c.Flags().Lookup("budget") != nil {
-			return [][2]string{{end, "The measurement ends; what there is by then is shown and not kept, and the exit status of probe is 1."}}
+			return [][2]string{{end,
+				"The measurement ends; what there is by then is shown and not kept, and the exit status of probe is 1."}}
 		}
 	case "undo", "resume", "move":
 		return [][2]string{{end, "The command ends; what the daemon has begun it finishes."}}

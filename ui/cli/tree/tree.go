@@ -88,7 +88,8 @@ do not fit, and names them; in a pipe it has all columns.`,
 	root.SetIn(e.Stdin)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		words, _ := badUsage(c, err.Error())
-		if !c.HasParent() && len(args) > 0 && args[0] != "" && args[0][0] != '-' { // the command is wrong before its flags are
+		// the command is wrong before its flags are
+		if !c.HasParent() && len(args) > 0 && args[0] != "" && args[0][0] != '-' {
 			words = fmt.Sprintf("unknown command %q%s", args[0], meant(c, args[0]))
 		}
 		return cli.Misused(c, words)
@@ -106,9 +107,13 @@ do not fit, and names them; in a pipe it has all columns.`,
 		return root
 	}
 	root.AddCommand(
-		change.DaemonCommand(e), see.StatusCommand(e), see.TopCommand(e), see.StatCommand(e), see.ExplainCommand(e), see.HistoryCommand(e), see.ReportCommand(e), see.FleetCommand(e),
-		change.UndoCommand(e), change.ResumeCommand(e), run.RunCommand(e), change.MoveCommand(e), see.MetricsCommand(e), versionCommand(e), change.ConfigCommand(e),
-		machine.TopologyCommand(e), machine.GatherCommand(e), try.PlanCommand(e), machine.ProbeCommand(e), machine.DoctorCommand(e), try.SimCommand(e), try.DemoCommand(e), try.ReplayCommand(e), vm.Command(e), machine.HostCommand(e), vm.OpenStackCommand(e), change.ShareCommand(e), try.TrialCommand(e),
+		change.DaemonCommand(e), see.StatusCommand(e), see.TopCommand(e), see.StatCommand(e), see.ExplainCommand(e),
+		see.HistoryCommand(e), see.ReportCommand(e), see.FleetCommand(e),
+		change.UndoCommand(e), change.ResumeCommand(e), run.RunCommand(e), change.MoveCommand(e), see.MetricsCommand(e),
+		versionCommand(e), change.ConfigCommand(e),
+		machine.TopologyCommand(e), machine.GatherCommand(e), try.PlanCommand(e), machine.ProbeCommand(e),
+		machine.DoctorCommand(e), try.SimCommand(e), try.DemoCommand(e), try.ReplayCommand(e), vm.Command(e),
+		machine.HostCommand(e), vm.OpenStackCommand(e), change.ShareCommand(e), try.TrialCommand(e),
 	)
 	for _, name := range run.Programs {
 		root.AddCommand(run.ProgramCommand(e, name))
@@ -129,7 +134,8 @@ do not fit, and names them; in a pipe it has all columns.`,
 // describeCompletion says in words of this system what the library's command does.
 func describeCompletion(c *cobra.Command) {
 	c.Short = "Write the completion script for a shell"
-	c.Long = "Write the script with which a shell completes homenode's commands, options and\ntheir values. In bash it needs the package bash-completion."
+	c.Long = "Write the script with which a shell completes homenode's commands, options and\ntheir values. In bash " +
+		"it needs the package bash-completion."
 	c.Example = "  source <(homenode completion bash)"
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -140,7 +146,8 @@ func describeCompletion(c *cobra.Command) {
 	c.RunE = cli.SayWhat
 	for _, shell := range c.Commands() {
 		name := shell.Name()
-		into := map[string]string{"bash": "/usr/share/bash-completion/completions/homenode", "zsh": "/usr/share/zsh/site-functions/_homenode",
+		into := map[string]string{"bash": "/usr/share/bash-completion/completions/homenode",
+			"zsh":  "/usr/share/zsh/site-functions/_homenode",
 			"fish": "/usr/share/fish/vendor_completions.d/homenode.fish"}[name]
 		shell.Short = "Write the script for " + name
 		shell.Long = ""

@@ -95,7 +95,8 @@ for the same seed, and ends.`,
 			}
 			if err == nil {
 				fmt.Fprint(e.Stdout, summary)
-				fmt.Fprintf(e.Stderr, "homenode: the demo ended and left nothing behind; `%s status` shows this machine\n", e.Called())
+				fmt.Fprintf(e.Stderr,
+					"homenode: the demo ended and left nothing behind; `%s status` shows this machine\n", e.Called())
 			}
 			return err
 		},
@@ -103,7 +104,8 @@ for the same seed, and ends.`,
 	f := c.Flags()
 	f.IntVar(&o.Nodes, "nodes", 8, "`N` NUMA nodes of 24 CPUs and 64 GiB, 1 to 64")
 	f.Uint64Var(&o.Seed, "seed", 1, "seed of all that happens")
-	f.StringVar(&o.Story, "story", "", "`NAME` of the story to start with: "+strings.Join(demoNames(), ", ")+"; homenode when not given, batch with one node")
+	f.StringVar(&o.Story, "story", "", "`NAME` of the story to start with: "+strings.Join(demoNames(), ", ")+
+		"; homenode when not given, batch with one node")
 	f.BoolVar(&serve, "serve", false, "serve the page and the socket without a screen, as in a pipe")
 	f.StringVar(&record, "record", "", "write pictures of it into `FOLDER` and end")
 	f.Float64Var(&o.Speed, "speed", 1, "simulated seconds in a second, 0.1 to 100")
@@ -176,7 +178,9 @@ func demoScreen(t *tui.Options, story, page string) {
 // printDemo says where a demo can be opened.
 func printDemo(e *cli.Env, o *cli.DemoOptions, p cli.DemoPlace) {
 	socket := " --socket " + words.Shell(p.Socket)
-	fmt.Fprintf(e.Stdout, "A simulated host of %s, seed %d. Nothing on this machine is touched.\nIts clock starts with the first viewer.\n\n", words.Count(o.Nodes, "NUMA node"), o.Seed)
+	fmt.Fprintf(e.Stdout,
+		"A simulated host of %s, seed %d. Nothing on this machine is touched.\nIts clock starts with the first "+
+			"viewer.\n\n", words.Count(o.Nodes, "NUMA node"), o.Seed)
 	// Each is short enough for a line of 80 columns, so that it can be copied.
 	fmt.Fprintln(e.Stdout, "Watch it with")
 	if p.Page != "" {
@@ -200,7 +204,8 @@ func storyLines(story string, s *api.Status) string {
 			title = strings.ToUpper(x.title[:1]) + x.title[1:]
 		}
 	}
-	lines := fmt.Sprintf("%s, %s on %s:\n", title, words.Lasts(s.Time.Sub(t.Since)), words.Count(len(s.Nodes), "NUMA node"))
+	lines := fmt.Sprintf("%s, %s on %s:\n", title, words.Lasts(s.Time.Sub(t.Since)),
+		words.Count(len(s.Nodes), "NUMA node"))
 	line := func(format string, a ...any) { lines += "  " + fmt.Sprintf(format, a...) + "\n" }
 	if now, _ := s.Locality(); s.OneNode() {
 		line("one NUMA node: all memory is local")
@@ -295,9 +300,11 @@ func recordDemo(ctx context.Context, e *cli.Env, o cli.DemoOptions, dir string) 
 		name   string
 		frames []string
 		shades tui.Shades
-	}{{"top.svg", still, tui.Dark}, {"top-light.svg", still, tui.Light}, {"top-moving.svg", frames, tui.Dark}, {"top-moving-light.svg", frames, tui.Light}} {
+	}{{"top.svg", still, tui.Dark}, {"top-light.svg", still, tui.Light}, {"top-moving.svg", frames, tui.Dark},
+		{"top-moving-light.svg", frames, tui.Light}} {
 		file := filepath.Join(dir, picture.name)
-		if err := os.WriteFile(file, []byte(tui.SVG(picture.frames, recordEach, recordWidth, recordHeight, picture.shades)), 0o644); err != nil {
+		if err := os.WriteFile(file,
+			[]byte(tui.SVG(picture.frames, recordEach, recordWidth, recordHeight, picture.shades)), 0o644); err != nil {
 			return cli.Usagef("--record: %w", err)
 		}
 		fmt.Fprintf(e.Stdout, "wrote %s\n", words.Printable(file))

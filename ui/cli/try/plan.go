@@ -80,9 +80,11 @@ machine. That file is a list like the above; each entry may also have
 	}
 	f := c.Flags()
 	f.StringVar(&o.spec, "spec", "", "place the workloads in `FILE` (- is standard input)")
-	f.StringVar(&o.admitted, "admit", "", "find the fewest moves that make room for the workloads in `FILE` (- is standard input)")
+	f.StringVar(&o.admitted, "admit", "",
+		"find the fewest moves that make room for the workloads in `FILE` (- is standard input)")
 	f.BoolVar(&o.restoring, "restore", false, "find moves that bring running workloads nearer to their memory")
-	f.StringVar(&o.moves.running, "running", "", "read running workloads and their places from `FILE` (- is standard input)")
+	f.StringVar(&o.moves.running, "running", "",
+		"read running workloads and their places from `FILE` (- is standard input)")
 	f.IntVar(&o.moves.most, "moves", o.moves.most, "find at most `N` moves")
 	f.DurationVar(&o.moves.within, "within", o.moves.within, "search about so long; the best found by then counts")
 	f.BoolVar(&o.repack, "repack", false, "let running workloads move in --case")
@@ -91,7 +93,8 @@ machine. That file is a list like the above; each entry may also have
 	f.StringVar(&o.reserve, "reserve", "", "`CPUS` that no workload gets, such as 0,16")
 	f.StringVar(&o.packing, "packing", "", "adaptive, pack or spread")
 	f.StringVar(&o.peer, "peer", "homenode", "`NAME` in the lines of --case")
-	f.StringVar(&o.from.Root, "root", "", "the host under `DIR`, or in a tar file that gather wrote (- is standard input)")
+	f.StringVar(&o.from.Root, "root", "",
+		"the host under `DIR`, or in a tar file that gather wrote (- is standard input)")
 	f.StringVar(&o.from.Hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
 	f.StringVar(&o.from.Synthetic, "synthetic", "", "a made-up `HOST`, such as \"package:2 node:2 core:8 pu:2\"")
 	f.StringVar(&o.from.Host, "host", "", "the host in `JSONFILE`, written by topology --json")
@@ -108,7 +111,8 @@ machine. That file is a list like the above; each entry may also have
 // run places workloads on paper.
 func (o *planFlags) run(c *cobra.Command, e *cli.Env) error {
 	if len(o.cases) > 0 {
-		return planCases(e, o.cases, replay.Options{Peer: o.peer, Must: o.admitAll, Packing: plan.Packing(o.packing), Repack: o.repack})
+		return planCases(e, o.cases, replay.Options{Peer: o.peer, Must: o.admitAll, Packing: plan.Packing(o.packing),
+			Repack: o.repack})
 	}
 	switch {
 	case o.spec == "" && o.admitted == "" && !o.restoring:
@@ -217,7 +221,8 @@ func printPlanned(w io.Writer, p view.Paint, r *planned) {
 		fmt.Fprintf(w, "  %s\n", p.Warn("refused"))
 	} else {
 		pl := &r.result.Placement
-		fmt.Fprintf(w, "  home   %s, %s%s\n", p.Bold(words.HomeNodes(pl.Home, pl.Caches)), words.CPUs(pl.CPUs), memoryOf(pl))
+		fmt.Fprintf(w, "  home   %s, %s%s\n", p.Bold(words.HomeNodes(pl.Home, pl.Caches)), words.CPUs(pl.CPUs),
+			memoryOf(pl))
 	}
 	see.Section(w, p, "why", words.Sentences(d.Reasons))
 	see.PrintShortages(w, d.Shortages)

@@ -63,7 +63,8 @@ func (o *repackOptions) valid() error {
 
 // runningState is the ledger that moves start from: a file of running workloads,
 // or what homenode has placed on this machine, or, on another host, nothing.
-func runningState(c *cobra.Command, e *cli.Env, from cli.TopologySource, o *repackOptions, st plan.State) (*place.Ledger, []place.Runner, error) {
+func runningState(c *cobra.Command, e *cli.Env, from cli.TopologySource, o *repackOptions,
+	st plan.State) (*place.Ledger, []place.Runner, error) {
 	if o.running != "" {
 		return cli.ReadRunning(e, o.running, st)
 	}
@@ -83,7 +84,8 @@ func runningState(c *cobra.Command, e *cli.Env, from cli.TopologySource, o *repa
 }
 
 // planMoves answers --admit, and --restore when there is nothing to admit.
-func planMoves(c *cobra.Command, e *cli.Env, from cli.TopologySource, o *repackOptions, st plan.State, specs []workload.Spec, must, asJSON bool) error {
+func planMoves(c *cobra.Command, e *cli.Env, from cli.TopologySource, o *repackOptions, st plan.State,
+	specs []workload.Spec, must, asJSON bool) error {
 	l, running, err := runningState(c, e, from, o, st)
 	if err != nil {
 		return err
@@ -129,9 +131,11 @@ func admit(l *place.Ledger, running []place.Runner, specs []workload.Spec, o *re
 			a.best = l.Repack(req, place.RepackOptions{Running: running, Moves: o.most, Steps: steps})
 			return a.best.CutOff
 		})
-		if access := l.Access(&a.best.Result.Placement); a.best.Admitted() && len(a.best.Moves) == 0 && s.Class != workload.Batch && access > 1 {
+		if access := l.Access(&a.best.Result.Placement); a.best.Admitted() && len(a.best.Moves) == 0 &&
+			s.Class != workload.Batch && access > 1 {
 			o.rounds(func(steps int) bool {
-				r := l.Repack(req, place.RepackOptions{Running: running, Moves: o.most, Steps: steps, Access: access - 0.01})
+				r := l.Repack(req, place.RepackOptions{Running: running, Moves: o.most, Steps: steps,
+					Access: access - 0.01})
 				if r.Admitted() {
 					a.nearer = &r
 				}
@@ -161,7 +165,8 @@ type RepackDocument struct {
 }
 
 func repackJSON(all []admission, l *place.Ledger) RepackDocument {
-	doc := RepackDocument{Schema: "homenode-repack/3", Workloads: []api.RepackAnswer{}, Placements: []api.PlanPlacement{}}
+	doc := RepackDocument{Schema: "homenode-repack/3", Workloads: []api.RepackAnswer{},
+		Placements: []api.PlanPlacement{}}
 	for i := range all {
 		w := api.Repacked(all[i].spec.ID, &all[i].best)
 		if n := all[i].nearer; n != nil {
@@ -208,7 +213,8 @@ func printRepacking(w io.Writer, p view.Paint, r *place.Repacking) {
 	}
 	printMoves(w, p, r.Moves)
 	if pl := &r.Result.Placement; r.Admitted() {
-		fmt.Fprintf(w, "  home   %s, %s%s\n", p.Bold(words.HomeNodes(pl.Home, pl.Caches)), words.CPUs(pl.CPUs), memoryOf(pl))
+		fmt.Fprintf(w, "  home   %s, %s%s\n", p.Bold(words.HomeNodes(pl.Home, pl.Caches)), words.CPUs(pl.CPUs),
+			memoryOf(pl))
 	}
 	printWorse(w, p, r.Worse)
 	see.Section(w, p, "why", words.Sentences(slices.Concat(r.Reasons, r.Result.Decision.Reasons)))
@@ -225,7 +231,8 @@ func printMoves(w io.Writer, p view.Paint, moves []place.Move) {
 			aside = ", for a while"
 		}
 		fmt.Fprintf(w, "  %d. %s  %s to %s, %s to %s, %s%s\n", i+1, p.Bold(string(m.Workload)),
-			words.HomeNodes(m.From.Home, m.From.Caches), words.HomeNodes(m.To.Home, m.To.Caches), words.CPUs(m.From.CPUs), m.To.CPUs, memory, aside)
+			words.HomeNodes(m.From.Home, m.From.Caches), words.HomeNodes(m.To.Home, m.To.Caches),
+			words.CPUs(m.From.CPUs), m.To.CPUs, memory, aside)
 		for _, reason := range m.Reasons {
 			fmt.Fprintf(w, "       %s\n", reason)
 		}
@@ -241,11 +248,12 @@ func printWorse(w io.Writer, p view.Paint, worse []place.Worsening) {
 }
 
 type RestoreDocument struct {
-	Schema     string              `json:"schema"`     // homenode-restore/3
-	Remote     []restoreRemote     `json:"remote"`     // workloads off their memory, the farthest first
-	Moves      []api.RepackMove    `json:"moves"`      // moves, in the order to make them
-	MovedKiB   topology.KiB        `json:"moved_kib"`  // memory that all moves take along, KiB
-	Gain       float64             `json:"gain"`       // what all moves gain: vCPUs times local accesses saved for each access
+	Schema   string           `json:"schema"`    // homenode-restore/3
+	Remote   []restoreRemote  `json:"remote"`    // workloads off their memory, the farthest first
+	Moves    []api.RepackMove `json:"moves"`     // moves, in the order to make them
+	MovedKiB topology.KiB     `json:"moved_kib"` // memory that all moves take along, KiB
+	// what all moves gain: vCPUs times local accesses saved for each access
+	Gain       float64             `json:"gain"`
 	Most       float64             `json:"most"`       // proven upper bound of what can be gained, in the unit of gain
 	CutOff     bool                `json:"cut_off"`    // whether the search ended at its limit
 	Steps      int                 `json:"steps"`      // steps of the search
@@ -276,7 +284,8 @@ func restore(l *place.Ledger, running []place.Runner, o *repackOptions) place.Re
 
 func restoreJSON(r *place.Restoring, l *place.Ledger) RestoreDocument {
 	doc := RestoreDocument{
-		Schema: "homenode-restore/3", Remote: []restoreRemote{}, Moves: api.RepackMoves(r.Moves), MovedKiB: r.KiB, Gain: r.Gain, Most: r.Most,
+		Schema: "homenode-restore/3", Remote: []restoreRemote{}, Moves: api.RepackMoves(r.Moves), MovedKiB: r.KiB,
+		Gain: r.Gain, Most: r.Most,
 		CutOff: r.CutOff, Steps: r.Steps, Worse: r.Worse, Reasons: r.Reasons, Placements: []api.PlanPlacement{},
 	}
 	if doc.Worse == nil {
@@ -297,7 +306,8 @@ func printRestoring(e *cli.Env, r *place.Restoring) error {
 	if len(r.Remote) > 0 {
 		t := view.NewTable("WORKLOAD", ">ACCESS COST", ">AFTER", ">LEAST", "").Drops("LEAST")
 		for _, x := range r.Remote {
-			t.Row(string(x.Workload), fmt.Sprintf("%.2f", x.Access), fmt.Sprintf("%.2f", x.Restored), fmt.Sprintf("%.2f", x.Least), x.Stay)
+			t.Row(string(x.Workload), fmt.Sprintf("%.2f", x.Access), fmt.Sprintf("%.2f", x.Restored),
+				fmt.Sprintf("%.2f", x.Least), x.Stay)
 		}
 		t.Print(out, p)
 		fmt.Fprintln(out)

@@ -80,7 +80,8 @@ eager (no window, no rest, no ban, whatever gains more than it costs).`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&policy, "policy", balance.Policies[0], "`POLICY` to decide by: "+strings.Join(balance.Policies, ", "))
+	c.Flags().StringVar(&policy, "policy", balance.Policies[0], "`POLICY` to decide by: "+strings.Join(balance.Policies,
+		", "))
 	c.Flags().StringSliceVar(&whatIf, "what-if", nil, "compare with these `POLICIES`, separated by commas")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-replay/2)")
 	return c
@@ -128,7 +129,8 @@ func (r *replayResult) print(e *cli.Env, asJSON bool) error {
 	} else {
 		t := view.NewTable("POLICY", ">TICKS", ">HOMES CHANGED", ">TO MOVE", ">LOST TO WAITING")
 		for _, w := range r.WhatIf {
-			t.Row(w.Policy, fmt.Sprint(w.Ticks), fmt.Sprint(w.Changes), cli.KiB(w.Bytes>>10), fmt.Sprintf("%.3f CPUs", w.Lost))
+			t.Row(w.Policy, fmt.Sprint(w.Ticks), fmt.Sprint(w.Changes), cli.KiB(w.Bytes>>10),
+				fmt.Sprintf("%.3f CPUs", w.Lost))
 		}
 		t.Print(e.Stdout, p)
 	}
@@ -143,7 +145,8 @@ func printReplayed(w io.Writer, p view.Paint, r *control.Replayed, policy string
 	if r.Differ > 0 {
 		verdict = p.Warn(fmt.Sprintf("%d decided otherwise than recorded", r.Differ))
 	}
-	fmt.Fprintf(w, "%s, %s among them, by %s, %s to %s: %s\n", words.Count(r.Inputs, "input"), words.Count(r.Scans, "scan"), policy, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), verdict)
+	fmt.Fprintf(w, "%s, %s among them, by %s, %s to %s: %s\n", words.Count(r.Inputs, "input"),
+		words.Count(r.Scans, "scan"), policy, r.From.Format(time.RFC3339), r.To.Format(time.RFC3339), verdict)
 	if r.First != "" {
 		fmt.Fprintf(w, "  first: %s\n", r.First)
 	}

@@ -81,7 +81,8 @@ panic it prints the command that repeats it, and the exit status is 1.`,
 			}
 			f.policy = once(f.policy)
 			bar := view.NewBar(e.Stderr, e.Getenv)
-			result, err := e.Sim(c.Context(), sim.Options{Trace: trace, Seed: f.seed, Policies: f.policy, Period: f.period, Progress: progress(bar)})
+			result, err := e.Sim(c.Context(), sim.Options{Trace: trace, Seed: f.seed, Policies: f.policy,
+				Period: f.period, Progress: progress(bar)})
 			bar.Clear()
 			if err != nil && c.Context().Err() == nil {
 				return cli.Usagef("%w", err)
@@ -92,14 +93,18 @@ panic it prints the command that repeats it, and the exit status is 1.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.host, "host", "", "`HOST`: synthetic (\""+simHost+"\"), or a file: topology --json, lstopo XML, a capture, a placement case")
-	fl.StringVar(&f.trace, "trace", "", "run the events of a placement case in `FILE` (- is standard input), on its host unless --host is given")
+	fl.StringVar(&f.host, "host", "", "`HOST`: synthetic (\""+simHost+
+		"\"), or a file: topology --json, lstopo XML, a capture, a placement case")
+	fl.StringVar(&f.trace, "trace", "",
+		"run the events of a placement case in `FILE` (- is standard input), on its host unless --host is given")
 	fl.StringVar(&f.generate, "generate", "", "make up a trace of `KIND`: "+strings.Join(sim.Kinds, ", "))
-	fl.StringVar(&f.scenario, "scenario", "", "run the situation `NAME`: "+strings.Join(slices.Concat(sim.Scenarios, sim.Other), ", "))
+	fl.StringVar(&f.scenario, "scenario", "",
+		"run the situation `NAME`: "+strings.Join(slices.Concat(sim.Scenarios, sim.Other), ", "))
 	fl.IntVar(&f.nodes, "nodes", 4, "`N` nodes of 8 CPUs and 32 GiB for a scenario, 2 to 64")
 	fl.IntVar(&f.events, "events", 1000, "make up `N` events")
 	fl.IntVar(&f.workloads, "workloads", 0, "make up `N` workloads at once on average (0: as suits the host)")
-	fl.Float64Var(&f.found, "found", sim.DefaultFound, "`PART` of the workloads that do not ask for a home and are found running, 0 to 1")
+	fl.Float64Var(&f.found, "found", sim.DefaultFound,
+		"`PART` of the workloads that do not ask for a home and are found running, 0 to 1")
 	fl.Uint64Var(&f.seed, "seed", 1, "seed of all randomness")
 	fl.StringSliceVar(&f.policy, "policy", sim.Policies, "`POLICIES` to run, separated by commas")
 	fl.Lookup("policy").DefValue = "all but homes-kept"
@@ -155,7 +160,8 @@ func (f *simFlags) read(e *cli.Env) (*sim.Trace, error) {
 		return t, nil
 	}
 	if f.trace == "" && f.generate == "" {
-		return nil, cli.Usagef("what happens? Give --generate KIND (%s), --scenario NAME or --trace FILE", strings.Join(sim.Kinds, ", "))
+		return nil, cli.Usagef("what happens? Give --generate KIND (%s), --scenario NAME or --trace FILE",
+			strings.Join(sim.Kinds, ", "))
 	}
 	host, policy := (*topology.Host)(nil), plan.DefaultPolicy()
 	var err error
@@ -301,12 +307,14 @@ func printSim(w io.Writer, p view.Paint, r *sim.Result) {
 		from = "measured latencies"
 	}
 	fmt.Fprintf(w, "%s: %s, seed %d\n", r.Trace, words.Count(r.Events, "event"), r.Seed)
-	fmt.Fprintf(w, "%s, %s, %s, %s", words.Count(r.Host.Nodes, "node"), words.Count(r.Host.CPUs, "CPU"), cli.KiB(r.Host.MemoryKiB), from)
+	fmt.Fprintf(w, "%s, %s, %s, %s", words.Count(r.Host.Nodes, "node"), words.Count(r.Host.CPUs, "CPU"),
+		cli.KiB(r.Host.MemoryKiB), from)
 	if len(r.Policies) > 0 {
 		fmt.Fprintf(w, "; %s simulated", words.Duration(time.Duration(r.Policies[0].Seconds)*time.Second))
 	}
 	fmt.Fprint(w, "\n\n")
-	t := view.NewTable("POLICY", ">ACCESS", ">FELT", ">×IDLE", ">LOCAL", ">UTILITY", ">CPU", ">IMBALANCE", ">REFUSED", ">MOVES", ">MOVED", ">VIOLATIONS").
+	t := view.NewTable("POLICY", ">ACCESS", ">FELT", ">×IDLE", ">LOCAL", ">UTILITY", ">CPU", ">IMBALANCE", ">REFUSED",
+		">MOVES", ">MOVED", ">VIOLATIONS").
 		Drops("VIOLATIONS", "CPU", "ACCESS", "MOVES", "FELT", "MOVED", "IMBALANCE", "REFUSED", "UTILITY")
 	for i := range r.Policies {
 		s := &r.Policies[i]
@@ -314,9 +322,12 @@ func printSim(w io.Writer, p view.Paint, r *sim.Result) {
 		if s.Violations > 0 {
 			violations = p.Warn(violations)
 		}
-		t.Row(s.Policy, fmt.Sprintf("%.1f ns", s.AccessNs), fmt.Sprintf("%.1f ns", s.FeltNs), fmt.Sprintf("%.3f", s.Access), fmt.Sprintf("%.1f %%", 100*s.Local),
-			fmt.Sprintf("%.1f %%", s.Utility), fmt.Sprintf("%.1f %%", 100*s.CPUServed), fmt.Sprintf("%.3f", s.Imbalance),
-			fmt.Sprintf("%d of %d", s.Refused, s.Arrivals), strconv.Itoa(s.Moves), cli.KiB(s.MovedBytes>>10), violations)
+		t.Row(s.Policy, fmt.Sprintf("%.1f ns", s.AccessNs), fmt.Sprintf("%.1f ns", s.FeltNs),
+			fmt.Sprintf("%.3f", s.Access), fmt.Sprintf("%.1f %%", 100*s.Local),
+			fmt.Sprintf("%.1f %%", s.Utility), fmt.Sprintf("%.1f %%", 100*s.CPUServed),
+			fmt.Sprintf("%.3f", s.Imbalance),
+			fmt.Sprintf("%d of %d", s.Refused, s.Arrivals), strconv.Itoa(s.Moves), cli.KiB(s.MovedBytes>>10),
+			violations)
 	}
 	t.Print(w, p)
 	var columns []string
@@ -328,10 +339,14 @@ func printSim(w io.Writer, p view.Paint, r *sim.Result) {
 
 // simColumns is what the columns are.
 var simColumns = [][2]string{
-	{"ACCESS", "mean latency of a memory access"}, {"FELT", "the same, with the wait for a CPU"}, {"×IDLE", "ACCESS compared with local memory on an idle host"},
-	{"LOCAL", "accesses that stay on the node"}, {"UTILITY", "vCPUs that asked, each by the CPU time and the locality it got; a refused one counts 0"},
-	{"CPU", "time that online work gets, of what it wants"}, {"IMBALANCE", "standard deviation over nodes of how busy they are; 0 is even"},
-	{"REFUSED", "arrivals that found no home"}, {"MOVES", "workloads that were moved"}, {"MOVED", "memory that moved with them"}, {"VIOLATIONS", "broken rules, which must be 0"},
+	{"ACCESS", "mean latency of a memory access"}, {"FELT", "the same, with the wait for a CPU"},
+	{"×IDLE", "ACCESS compared with local memory on an idle host"},
+	{"LOCAL", "accesses that stay on the node"},
+	{"UTILITY", "vCPUs that asked, each by the CPU time and the locality it got; a refused one counts 0"},
+	{"CPU", "time that online work gets, of what it wants"},
+	{"IMBALANCE", "standard deviation over nodes of how busy they are; 0 is even"},
+	{"REFUSED", "arrivals that found no home"}, {"MOVES", "workloads that were moved"},
+	{"MOVED", "memory that moved with them"}, {"VIOLATIONS", "broken rules, which must be 0"},
 }
 
 // simColumnsHelp is one a line.

@@ -82,13 +82,17 @@ Exit status: 1 when a guard or an order ended it.`,
 		RunE: func(c *cobra.Command, args []string) error { return runTrial(c, e, &f, args) },
 	}
 	fl := c.Flags()
-	fl.StringArrayVar(&f.metrics, "metric", nil, "`[NAME=]COMMAND` that prints a number, run by sh with your rights; may be repeated")
+	fl.StringArrayVar(&f.metrics, "metric", nil,
+		"`[NAME=]COMMAND` that prints a number, run by sh with your rights; may be repeated")
 	fl.StringVar(&f.prometheus, "prometheus", "", "`URL` of the Prometheus that --query asks")
 	fl.StringArrayVar(&f.queries, "query", nil, "`[NAME=]PROMQL` with one result; may be repeated")
-	fl.StringArrayVar(&f.files, "file", nil, "`[NAME=]PATH:REGEX` of a number in a log or file: the first group, or all of the match; may be repeated")
+	fl.StringArrayVar(&f.files, "file", nil,
+		"`[NAME=]PATH:REGEX` of a number in a log or file: the first group, or all of the match; may be repeated")
 	fl.StringSliceVar(&f.lower, "lower", nil, "`NAMES` of metrics where lower is better")
-	fl.StringSliceVar(&f.guards, "guard", nil, "`NAME:PERCENT` that a metric may worsen by: beyond it the trial stops and restores everything")
-	fl.StringSliceVar(&f.arms, "arms", nil, "`ARMS` to compare, the baseline first: off, balancing, caches, on (default all that apply here)")
+	fl.StringSliceVar(&f.guards, "guard", nil,
+		"`NAME:PERCENT` that a metric may worsen by: beyond it the trial stops and restores everything")
+	fl.StringSliceVar(&f.arms, "arms", nil,
+		"`ARMS` to compare, the baseline first: off, balancing, caches, on (default all that apply here)")
 	fl.IntVar(&f.plan.Blocks, "blocks", 12, "`N` blocks, 6 or more")
 	fl.DurationVar(&f.plan.Period, "period", 5*time.Minute, "`DURATION` of the measured part of a period")
 	fl.DurationVar(&f.plan.Washout, "washout", 90*time.Second, "least `DURATION` from a switch until measuring begins")
@@ -98,7 +102,8 @@ Exit status: 1 when a guard or an order ended it.`,
 	fl.StringVar(&f.out, "out", defaultTrial, "`FOLDER` of the trial and its results")
 	fl.BoolVar(&f.dryRun, "dry-run", false, "switch nothing; say how long a trial must run")
 	fl.DurationVar(&f.reading, "for", 5*time.Minute, "`DURATION` that --dry-run reads the metrics")
-	fl.StringVar(&f.share, "share", "", "write the trial in --out without names into `FILE`, to be given to others (- is standard output)")
+	fl.StringVar(&f.share, "share", "",
+		"write the trial in --out without names into `FILE`, to be given to others (- is standard output)")
 	fl.BoolVar(&f.end, "end", false, "end the trial that runs, and restore everything")
 	fl.BoolVar(&f.json, "json", false, "print JSON (schema homenode-trial/1; with --dry-run homenode-trial-dry-run/1)")
 	cli.SocketFlag(c, e)
@@ -108,7 +113,9 @@ Exit status: 1 when a guard or an order ended it.`,
 
 // planned reports whether the command line describes a trial, and not only where one is.
 func (f *trialFlags) planned(c *cobra.Command, args []string) bool {
-	return len(args) > 0 || slices.ContainsFunc([]string{"metric", "prometheus", "query", "file", "lower", "guard", "arms", "blocks", "period", "washout", "every", "seed", "counters"}, func(name string) bool { return c.Flags().Changed(name) })
+	return len(args) > 0 || slices.ContainsFunc([]string{"metric", "prometheus", "query", "file", "lower", "guard",
+		"arms", "blocks", "period", "washout", "every", "seed", "counters"},
+		func(name string) bool { return c.Flags().Changed(name) })
 }
 
 func runTrial(c *cobra.Command, e *cli.Env, f *trialFlags, args []string) error {
@@ -119,7 +126,8 @@ func runTrial(c *cobra.Command, e *cli.Env, f *trialFlags, args []string) error 
 		return shareTrial(e, f)
 	}
 	if c.Flags().Changed("for") && !f.dryRun {
-		return cli.Usagef("--for is for --dry-run; how long a trial takes follows from --blocks, --period and --washout")
+		return cli.Usagef(
+			"--for is for --dry-run; how long a trial takes follows from --blocks, --period and --washout")
 	}
 	want, err := f.document(c, e, args)
 	if err != nil {
@@ -135,15 +143,18 @@ func runTrial(c *cobra.Command, e *cli.Env, f *trialFlags, args []string) error 
 	planned := f.planned(c, args)
 	switch {
 	case have != nil && have.State != trial.Running && planned:
-		return cli.Usagef("--out %s has a trial that is over; name another folder with --out, or show it with `homenode trial --out %s`", f.out, f.out)
+		return cli.Usagef("--out %s has a trial that is over; name another folder with --out, or show it with "+
+			"`homenode trial --out %s`", f.out, f.out)
 	case have != nil && have.State != trial.Running:
 		return showTrial(e, f, have)
 	case have != nil && planned && !samePlan(c, have, want):
-		return cli.Usagef("--out %s has a trial that is not over and was planned otherwise; go on with `homenode trial --out %s`, or name another folder with --out", f.out, f.out)
+		return cli.Usagef("--out %s has a trial that is not over and was planned otherwise; go on with `homenode "+
+			"trial --out %s`, or name another folder with --out", f.out, f.out)
 	}
 	client, err := cli.Dial(c, e)
 	if errors.Is(err, api.ErrNoDaemon) {
-		return cli.Forbiddenf("a trial switches what a daemon has set, and none is running; start one with `homenode daemon --mode enforce`")
+		return cli.Forbiddenf("a trial switches what a daemon has set, and none is running; start one with `homenode " +
+			"daemon --mode enforce`")
 	}
 	if err != nil {
 		return err
@@ -208,7 +219,8 @@ var counterNames = []string{"local", "wait", "ipc", "stalled", "psi-cpu", "psi-m
 
 // sources is what the metrics of a trial are read from; counters of this host are added where the
 // trial has none yet.
-func (f *trialFlags) sources(c *cobra.Command, e *cli.Env, d *trial.Document, status func(context.Context) (api.Status, error), fresh bool) ([]switchback.Source, error) {
+func (f *trialFlags) sources(c *cobra.Command, e *cli.Env, d *trial.Document,
+	status func(context.Context) (api.Status, error), fresh bool) ([]switchback.Source, error) {
 	counters := &switchback.Counters{Root: e.Root, Status: status, Names: d.Workloads, Now: time.Now, Cycles: e.Cycles}
 	var found []trial.Metric
 	var theirs []switchback.Source
@@ -267,7 +279,8 @@ func goOn(c *cobra.Command, e *cli.Env, f *trialFlags, client *api.Client, folde
 		return err
 	}
 	if status.Mode != "enforce" {
-		return cli.Forbiddenf("the daemon runs in observe mode and changes nothing, so the arms would not differ; start it with --mode enforce")
+		return cli.Forbiddenf("the daemon runs in observe mode and changes nothing, so the arms would not differ; " +
+			"start it with --mode enforce")
 	}
 	sources, err := f.sources(c, e, d, client.Status, fresh)
 	if err != nil {
@@ -279,19 +292,24 @@ func goOn(c *cobra.Command, e *cli.Env, f *trialFlags, client *api.Client, folde
 		d.Name = filepath.Base(f.out) + "-" + d.Began.Format("0102-1504")
 		homes := slices.ContainsFunc(status.Workloads, func(w api.Workload) bool { return w.Home != "" })
 		if j := status.Self; j != nil && j.Journal == 0 && !homes {
-			note := "Homenode had changed nothing of any workload when the trial began: unless that changes, the arms off and on do not differ."
+			note := "Homenode had changed nothing of any workload when the trial began: unless that changes, the " +
+				"arms off and on do not differ."
 			d.Notes = append(d.Notes, note)
 			fmt.Fprintf(e.Stderr, "homenode: %s `homenode status` says why\n", note)
 		}
-		fmt.Fprintf(e.Stderr, "homenode: trial %s: %s of %s, %s, about %s. Ctrl-C restores everything; the same command continues it later.\n",
-			words.Printable(d.Name), words.Count(d.Plan.Blocks, "block"), paper.Arms(d.Plan.Arms), words.Count(len(d.Metrics), "metric"),
+		fmt.Fprintf(e.Stderr,
+			"homenode: trial %s: %s of %s, %s, about %s. Ctrl-C restores everything; the same command continues it "+
+				"later.\n",
+			words.Printable(d.Name), words.Count(d.Plan.Blocks, "block"), paper.Arms(d.Plan.Arms),
+			words.Count(len(d.Metrics), "metric"),
 			words.Span(d.Plan.Duration()))
 	} else {
 		if note := restarted(d, boot, now); note != "" {
 			d.Notes = append(d.Notes, note)
 			fmt.Fprintf(e.Stderr, "homenode: %s\n", words.Printable(note))
 		}
-		fmt.Fprintf(e.Stderr, "homenode: trial %s continues with block %d of %d\n", words.Printable(d.Name), d.Blocks()+1, d.Plan.Blocks)
+		fmt.Fprintf(e.Stderr, "homenode: trial %s continues with block %d of %d\n", words.Printable(d.Name),
+			d.Blocks()+1, d.Plan.Blocks)
 	}
 	d.Boot = boot
 	if err := folder.Save(d); err != nil {
@@ -299,14 +317,17 @@ func goOn(c *cobra.Command, e *cli.Env, f *trialFlags, client *api.Client, folde
 	}
 	bar := view.NewBar(e.Stderr, e.Getenv)
 	run := &switchback.Runner{
-		Doc: d, Sources: sources, Switch: client.Trial, Save: folder.Save, Lease: trialLease(d), Patience: 2 * time.Minute,
+		Doc: d, Sources: sources, Switch: client.Trial, Save: folder.Save, Lease: trialLease(d),
+		Patience: 2 * time.Minute,
 		Progress: func(p switchback.Progress) {
-			before := fmt.Sprintf("block %d of %d, %s, %s ", p.Block, p.Blocks, cmp.Or(string(p.Arm), "as found"), p.Phase)
+			before := fmt.Sprintf("block %d of %d, %s, %s ", p.Block, p.Blocks, cmp.Or(string(p.Arm), "as found"),
+				p.Phase)
 			bar.Set(before, p.Done, func() string { return "  " + p.Left.Round(time.Second).String() + " left" })
 		},
 		Fail: func(err error) {
 			bar.Clear()
-			fmt.Fprintf(e.Stderr, "homenode: %s; its readings are left out\n", words.Printable(cli.OneLine(err.Error())))
+			fmt.Fprintf(e.Stderr, "homenode: %s; its readings are left out\n",
+				words.Printable(cli.OneLine(err.Error())))
 		},
 	}
 	err = run.Run(cli.ContextOf(c))
@@ -329,7 +350,8 @@ func goOn(c *cobra.Command, e *cli.Env, f *trialFlags, client *api.Client, folde
 	switch {
 	case err != nil && cli.ContextOf(c).Err() != nil && !over:
 		stands := restoredOr(err, d)
-		return cli.Forbiddenf("interrupted after %s; %s, and the same command goes on", words.Count(d.Blocks(), "block"), stands)
+		return cli.Forbiddenf("interrupted after %s; %s, and the same command goes on",
+			words.Count(d.Blocks(), "block"), stands)
 	case err != nil && !over:
 		return err
 	}
@@ -377,7 +399,8 @@ func writeTrial(folder *switchback.Folder, d *trial.Document) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(folder.Save(d), folder.Write("trial.html", []byte(page)), folder.Write("trial.md", []byte(paper.TrialMarkdown(d))))
+	return errors.Join(folder.Save(d), folder.Write("trial.html", []byte(page)),
+		folder.Write("trial.md", []byte(paper.TrialMarkdown(d))))
 }
 
 // showTrial prints the results.
@@ -399,7 +422,8 @@ func showTrial(e *cli.Env, f *trialFlags, d *trial.Document) error {
 			case trial.Worse:
 				verdict = p.Warn(verdict)
 			}
-			t.Row(words.Printable(x.Metric), fmt.Sprintf("%s / %s", x.Arm, x.Base), paper.Value(x.Of, m), paper.Value(x.Is, m), paper.Amount(x.Change, x.Scale, m.Unit), paper.Range(x, m.Unit), verdict)
+			t.Row(words.Printable(x.Metric), fmt.Sprintf("%s / %s", x.Arm, x.Base), paper.Value(x.Of, m),
+				paper.Value(x.Is, m), paper.Amount(x.Change, x.Scale, m.Unit), paper.Range(x, m.Unit), verdict)
 		}
 		t.Print(e.Stdout, p)
 	}
@@ -416,16 +440,18 @@ func say(e *cli.Env, p view.Paint, text string) {
 
 // dryTrialAnswer is how long a trial must run.
 type dryTrialAnswer struct {
-	Schema   string          `json:"schema"`   // homenode-trial-dry-run/1
-	Plan     trial.Plan      `json:"plan"`     // the trial that is planned
-	Seconds  float64         `json:"seconds"`  // how long such a trial takes, s
-	Readings int             `json:"readings"` // number of readings of each metric that the noise is estimated from; 0 when it is that of the trial in --out
-	Outlook  []trial.Outlook `json:"outlook"`  // how long a trial must run for each metric
+	Schema  string     `json:"schema"`  // homenode-trial-dry-run/1
+	Plan    trial.Plan `json:"plan"`    // the trial that is planned
+	Seconds float64    `json:"seconds"` // how long such a trial takes, s
+	// number of readings of each metric that the noise is estimated from; 0 when it is that of the trial in --out
+	Readings int             `json:"readings"`
+	Outlook  []trial.Outlook `json:"outlook"` // how long a trial must run for each metric
 }
 
 // dryTrial estimates the noise and says how long a trial must run. Nothing is switched.
 func dryTrial(c *cobra.Command, e *cli.Env, f *trialFlags, d *trial.Document) error {
-	out := dryTrialAnswer{Schema: "homenode-trial-dry-run/1", Plan: d.Plan, Seconds: d.Plan.Duration().Seconds(), Outlook: []trial.Outlook{}}
+	out := dryTrialAnswer{Schema: "homenode-trial-dry-run/1", Plan: d.Plan, Seconds: d.Plan.Duration().Seconds(),
+		Outlook: []trial.Outlook{}}
 	have, err := readTrial(f.out)
 	if err != nil {
 		return err
@@ -445,10 +471,15 @@ func dryTrial(c *cobra.Command, e *cli.Env, f *trialFlags, d *trial.Document) er
 		from = "the blocks measured so far in " + words.Printable(f.out)
 	}
 	p := e.Paint()
-	say(e, p, fmt.Sprintf("Nothing was switched. The trial as planned takes %s: %s of %s, each %s and at least %s of washout.",
-		words.Span(out.Plan.Duration()), words.Count(out.Plan.Blocks, "block"), words.Count(len(out.Plan.Arms), "period"),
-		words.Lasts(out.Plan.Period), words.Lasts(out.Plan.Washout)))
-	say(e, p, fmt.Sprintf("How many blocks find an effect of 2, 5 or 10 %% in 80 %% of trials, judged by the noise of %s:", from))
+	say(e, p,
+		fmt.Sprintf(
+			"Nothing was switched. The trial as planned takes %s: %s of %s, each %s and at least %s of washout.",
+			words.Span(out.Plan.Duration()), words.Count(out.Plan.Blocks, "block"),
+			words.Count(len(out.Plan.Arms), "period"),
+			words.Lasts(out.Plan.Period), words.Lasts(out.Plan.Washout)))
+	say(e, p,
+		fmt.Sprintf("How many blocks find an effect of 2, 5 or 10 %% in 80 %% of trials, judged by the noise of %s:",
+			from))
 	t := view.NewTable("METRIC", ">NOISE", "2 %", "5 %", "10 %")
 	for _, row := range paper.NeedRows(out.Outlook) {
 		t.Row(words.Printable(row.Metric), row.Noise, row.Needs[0], row.Needs[1], row.Needs[2])
@@ -490,7 +521,8 @@ func dryReadings(c *cobra.Command, e *cli.Env, f *trialFlags, d *trial.Document,
 			}
 		}
 		gone := time.Since(began)
-		bar.Set("reading ", gone.Seconds()/f.reading.Seconds(), func() string { return "  " + (f.reading - gone).Round(time.Second).String() + " left" })
+		bar.Set("reading ", gone.Seconds()/f.reading.Seconds(),
+			func() string { return "  " + (f.reading - gone).Round(time.Second).String() + " left" })
 		n = max(n, int(gone/d.Plan.Every))
 		select {
 		case <-ctx.Done():
@@ -508,7 +540,8 @@ func dryReadings(c *cobra.Command, e *cli.Env, f *trialFlags, d *trial.Document,
 				m.Name, words.Count(len(readings[i]), "reading")))
 			continue
 		}
-		out.Outlook = append(out.Outlook, trial.Outlook{Metric: m.Name, Scale: scale, Noise: noise, Needs: trial.Needs(&d.Plan, noise, scale, of, judged*len(d.Plan.Comparisons()))})
+		out.Outlook = append(out.Outlook, trial.Outlook{Metric: m.Name, Scale: scale, Noise: noise,
+			Needs: trial.Needs(&d.Plan, noise, scale, of, judged*len(d.Plan.Comparisons()))})
 	}
 	return nil
 }
@@ -531,7 +564,8 @@ func endTrial(c *cobra.Command, e *cli.Env) error {
 	if _, err := client.Trial(cli.ContextOf(c), api.TrialOrder{Name: s.Trial.Name, End: true}); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.Stdout, "the trial %s has ended; everything is being restored\n", words.Printable(s.Trial.Name))
+	_, err = fmt.Fprintf(e.Stdout, "the trial %s has ended; everything is being restored\n",
+		words.Printable(s.Trial.Name))
 	return err
 }
 
@@ -558,6 +592,7 @@ func shareTrial(e *cli.Env, f *trialFlags) error {
 	if err := errors.Join(cli.PrintJSON(file, d.Share()), file.Close()); err != nil {
 		return cli.Forbiddenf("--share: %w", err)
 	}
-	fmt.Fprintf(e.Stdout, "%s has the machine, the plan and the effects, without names; nothing was sent\n", words.Printable(f.share))
+	fmt.Fprintf(e.Stdout, "%s has the machine, the plan and the effects, without names; nothing was sent\n",
+		words.Printable(f.share))
 	return nil
 }

@@ -34,7 +34,8 @@ func (f *trialFlags) document(c *cobra.Command, e *cli.Env, args []string) (*tri
 	if len(args) == 0 {
 		args = nil // as it is read back
 	}
-	d := &trial.Document{Schema: trial.Schema, State: trial.Running, Homenode: e.Version, Machine: machineOf(e, h), Workloads: args, Plan: f.plan, Prometheus: f.prometheus, Periods: []trial.Record{}}
+	d := &trial.Document{Schema: trial.Schema, State: trial.Running, Homenode: e.Version, Machine: machineOf(e, h),
+		Workloads: args, Plan: f.plan, Prometheus: f.prometheus, Periods: []trial.Record{}}
 	if !c.Flags().Changed("seed") {
 		d.Plan.Seed = uint64(time.Now().UnixNano()) % 1_000_000 // short enough to be typed
 	}
@@ -48,7 +49,10 @@ func (f *trialFlags) document(c *cobra.Command, e *cli.Env, args []string) (*tri
 		return nil, cli.Usagef("--%w", err)
 	}
 	if least := trial.Least(max(1, d.Asked) * len(d.Plan.Comparisons())); d.Plan.Blocks < least && !f.dryRun {
-		return nil, cli.Usagef("--blocks %d: %s are needed for %s, or none can be claimed; give more blocks, or fewer metrics or arms", d.Plan.Blocks, words.Count(least, "block"), words.Count(max(1, d.Asked)*len(d.Plan.Comparisons()), "comparison"))
+		return nil,
+			cli.Usagef("--blocks %d: %s are needed for %s, or none can be claimed; give more blocks, or fewer "+
+				"metrics or arms", d.Plan.Blocks, words.Count(least, "block"),
+				words.Count(max(1, d.Asked)*len(d.Plan.Comparisons()), "comparison"))
 	}
 	return d, nil
 }
@@ -70,7 +74,8 @@ func whyNoCaches(e *cli.Env, h *topology.Host) string {
 	case errors.Is(err, fs.ErrPermission):
 		return "only root may read /" + cachesFile
 	case err != nil:
-		return "this kernel has no cache-aware scheduling that can be switched (/" + cachesFile + ", Linux 7.2 and later)"
+		return "this kernel has no cache-aware scheduling that can be switched (/" + cachesFile +
+			", Linux 7.2 and later)"
 	case len(h.LLCs) < 2:
 		return "the CPUs of this machine share one last-level cache"
 	}
@@ -100,7 +105,10 @@ func (f *trialFlags) chooseArms(d *trial.Document, e *cli.Env, h *topology.Host)
 	d.Balancing = slices.Contains(d.Plan.Arms, trial.Balancing)
 	d.Caches = slices.Contains(d.Plan.Arms, trial.Caches)
 	if len(h.Nodes) < 2 {
-		d.Notes = append(d.Notes, "This machine has one NUMA node: all memory is local in every arm, and there is nothing for NUMA balancing to do. Only these can differ: CPU sets within the node (last-level caches), batch work under sharing, and interrupts.")
+		d.Notes = append(d.Notes,
+			"This machine has one NUMA node: all memory is local in every arm, and there is nothing for NUMA "+
+				"balancing to do. Only these can differ: CPU sets within the node (last-level caches), batch work "+
+				"under sharing, and interrupts.")
 	}
 	return nil
 }
@@ -123,7 +131,8 @@ func (f *trialFlags) chooseMetrics(d *trial.Document) error {
 			if strings.TrimSpace(text) == "" {
 				return cli.Usagef("--%s is empty", group.flag)
 			}
-			if slices.Contains(counterNames, name) || slices.ContainsFunc(d.Metrics, func(m trial.Metric) bool { return m.Name == name }) {
+			if slices.Contains(counterNames, name) ||
+				slices.ContainsFunc(d.Metrics, func(m trial.Metric) bool { return m.Name == name }) {
 				return cli.Usagef("--%s: the name %s is taken; give another, such as my-%s=…", group.flag, name, name)
 			}
 			if group.kind == trial.File {
@@ -140,7 +149,8 @@ func (f *trialFlags) chooseMetrics(d *trial.Document) error {
 		return cli.Usagef("--query needs --prometheus URL")
 	case f.prometheus != "" && len(f.queries) == 0:
 		return cli.Usagef("--prometheus needs --query PROMQL")
-	case f.prometheus != "" && !strings.HasPrefix(f.prometheus, "http://") && !strings.HasPrefix(f.prometheus, "https://"):
+	case f.prometheus != "" && !strings.HasPrefix(f.prometheus, "http://") &&
+		!strings.HasPrefix(f.prometheus, "https://"):
 		return cli.Usagef("--prometheus %q: want a URL such as http://localhost:9090", f.prometheus)
 	case d.Asked == 0 && !f.counters:
 		return cli.Usagef("nothing to read; give --metric, --query or --file, or leave out --counters=false")
@@ -158,7 +168,8 @@ func (f *trialFlags) chooseMetrics(d *trial.Document) error {
 		if err != nil || worse <= 0 || worse > 10000 {
 			return cli.Usagef("--guard %q: want NAME:PERCENT, such as p99:30", text)
 		}
-		if !slices.ContainsFunc(d.Metrics, func(m trial.Metric) bool { return m.Name == name }) && (!f.counters || !slices.Contains(counterNames, name)) {
+		if !slices.ContainsFunc(d.Metrics, func(m trial.Metric) bool { return m.Name == name }) &&
+			(!f.counters || !slices.Contains(counterNames, name)) {
 			return cli.Usagef("--guard %s: no metric has this name%s", name, metricNames(d))
 		}
 		d.Guards = append(d.Guards, trial.Guard{Metric: name, Worse: worse / 100})
@@ -195,5 +206,7 @@ func fileSource(text string) (*switchback.File, error) {
 // machineOf describes this machine.
 func machineOf(e *cli.Env, h *topology.Host) trial.Machine {
 	m := measure.NewDocument(e.Root, h)
-	return trial.Machine{Host: cli.HostName(e.Root), CPU: m.Host.CPU, Packages: len(m.Host.Packages), Nodes: len(h.Nodes), CPUs: h.Online.Len(), LLCs: len(h.LLCs), MemoryKiB: int64(h.Memory()), Kernel: m.Host.Kernel}
+	return trial.Machine{Host: cli.HostName(e.Root), CPU: m.Host.CPU, Packages: len(m.Host.Packages),
+		Nodes: len(h.Nodes), CPUs: h.Online.Len(), LLCs: len(h.LLCs), MemoryKiB: int64(h.Memory()),
+		Kernel: m.Host.Kernel}
 }

@@ -96,12 +96,16 @@ else is changed. Huge pages that are in use now and not by a guest are reserved;
 			host := openstack.Of(s.host, &policy, used)
 			flavors := host.Flavors(s.host, catalogue)
 			if asJSON {
-				return cli.PrintJSON(e.Stdout, exported{"homenode-openstack/1", host.Dedicated, host.Shared, host.Overcommit, host.Memory, orNone(host.Pages), host.Traits, flavors})
+				return cli.PrintJSON(e.Stdout, exported{"homenode-openstack/1", host.Dedicated, host.Shared,
+					host.Overcommit, host.Memory, orNone(host.Pages), host.Traits, flavors})
 			}
 			if host.Dedicated.Empty() {
-				fmt.Fprintln(e.Stderr, "homenode: no CPU is for dedicated guests: Nova needs a partition for both kinds, such as homenode host partition 50%")
+				fmt.Fprintln(e.Stderr,
+					"homenode: no CPU is for dedicated guests: Nova needs a partition for both kinds, such as "+
+						"homenode host partition 50%")
 			}
-			files := []struct{ name, text string }{{novaConf, host.Conf()}, {novaProvider, host.Providers()}, {novaFlavors, openstack.Script(flavors)}}
+			files := []struct{ name, text string }{{novaConf, host.Conf()}, {novaProvider, host.Providers()},
+				{novaFlavors, openstack.Script(flavors)}}
 			if dir == "" {
 				for i, f := range files {
 					if i > 0 {
@@ -126,7 +130,8 @@ else is changed. Huge pages that are in use now and not by a guest are reserved;
 		},
 	}
 	v.flags(c, e)
-	c.Flags().StringArrayVar(&pages, "reserve-huge-pages", nil, "`NODE:SIZE:COUNT` huge pages that Nova keeps off, such as 0:2MiB:1024; may be repeated")
+	c.Flags().StringArrayVar(&pages, "reserve-huge-pages", nil,
+		"`NODE:SIZE:COUNT` huge pages that Nova keeps off, such as 0:2MiB:1024; may be repeated")
 	c.Flags().StringVar(&dir, "out", "", "write the files into `FOLDER`")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-openstack/1)")
 	return c
@@ -134,8 +139,9 @@ else is changed. Huge pages that are in use now and not by a guest are reserved;
 
 // exported is what OpenStack Nova is to know of a host.
 type exported struct {
-	Schema     string             `json:"schema"`
-	Dedicated  topology.CPUSet    `json:"cpu_dedicated_set"`    // CPUs for guests with CPUs of their own; empty when there are none
+	Schema string `json:"schema"`
+	// CPUs for guests with CPUs of their own; empty when there are none
+	Dedicated  topology.CPUSet    `json:"cpu_dedicated_set"`
 	Shared     topology.CPUSet    `json:"cpu_shared_set"`       // CPUs for guests that float; empty when there are none
 	Overcommit float64            `json:"cpu_allocation_ratio"` // vCPUs of those that one CPU may carry
 	Memory     float64            `json:"ram_allocation_ratio"` // times that memory is promised
@@ -162,7 +168,8 @@ func prepared(e *cli.Env, h *topology.Host, p plan.Policy) plan.Policy {
 		return p
 	}
 	p.Reserved = cpus
-	fmt.Fprintf(e.Stderr, "homenode: reserved are CPUs %s, those of system.slice; reserve: in the configuration names none\n", cpus)
+	fmt.Fprintf(e.Stderr,
+		"homenode: reserved are CPUs %s, those of system.slice; reserve: in the configuration names none\n", cpus)
 	return p
 }
 

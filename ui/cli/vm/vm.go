@@ -31,7 +31,9 @@ All of them also answer for another host (--host, --root, --hwloc, --synthetic).
 		Args:    cobra.NoArgs,
 		RunE:    cli.SayWhat,
 	}
-	commands := []*cobra.Command{vmFlavorsCommand(e), vmCapacityCommand(e), vmDefineCommand(e), vmListCommand(e), vmMoveCommand(e), vmPlaceCommand(e), vmAdoptCommand(e), vmReleaseCommand(e), vmLimitCommand(e), vmHookCommand(e)}
+	commands := []*cobra.Command{vmFlavorsCommand(e), vmCapacityCommand(e), vmDefineCommand(e), vmListCommand(e),
+		vmMoveCommand(e), vmPlaceCommand(e), vmAdoptCommand(e), vmReleaseCommand(e), vmLimitCommand(e),
+		vmHookCommand(e)}
 	for _, sub := range commands {
 		sub.RunE = goneIsNo(sub.RunE)
 	}
@@ -90,7 +92,8 @@ func (s *existing) change(ctx context.Context, steps []plan.Step, why string) er
 		return err
 	}
 	// What was interrupted is not left half done.
-	if _, e := carryOut(context.WithoutCancel(ctx), back, "The change failed half way."); e != nil && !isGone(e) && e.Error() != err.Error() {
+	if _, e := carryOut(context.WithoutCancel(ctx), back, "The change failed half way."); e != nil && !isGone(e) &&
+		e.Error() != err.Error() {
 		return errors.Join(err, fmt.Errorf("it could not be restored: %w", e))
 	}
 	return err
@@ -111,13 +114,20 @@ type vmHost struct {
 func (v *vmHost) flags(c *cobra.Command, e *cli.Env) {
 	cli.SocketFlag(c, e)
 	f := c.Flags()
-	f.StringVar(&v.flavors, "flavors", "", "the catalogue in `FILE` instead of the one that ships (- is standard input)")
-	f.StringArrayVar(&v.running, "running", nil, "a guest that is there already, in `XMLFILE` (virsh dumpxml writes it); may be repeated")
-	f.StringVar(&v.reserve, "reserve", "", "`CPUS` kept for the host, such as 0,1,40,41; for this host the configuration file's when not given")
-	f.StringSliceVar(&v.drives, "nvme", nil, "NVMe `DRIVES` that guests may have whole, by name or PCI address; no others are ever given away")
+	f.StringVar(&v.flavors, "flavors", "",
+		"the catalogue in `FILE` instead of the one that ships (- is standard input)")
+	f.StringArrayVar(&v.running, "running", nil,
+		"a guest that is there already, in `XMLFILE` (virsh dumpxml writes it); may be repeated")
+	f.StringVar(&v.reserve, "reserve", "",
+		"`CPUS` kept for the host, such as 0,1,40,41; for this host the configuration file's when not given")
+	f.StringSliceVar(&v.drives, "nvme", nil,
+		"NVMe `DRIVES` that guests may have whole, by name or PCI address; no others are ever given away")
 	f.Float64Var(&v.overcommit, "overcommit", 0, "shared vCPUs that one CPU may carry, 1 to 100; 3 when not configured")
-	f.Float64Var(&v.memory, "memory-overcommit", 0, "how often memory is promised, 1 to 10, with --partition shared; once when not configured")
-	f.StringVar(&v.partition, "partition", "", "which CPUs are for dedicated guests alone; `PARTITION` is any, shared, dedicated, CPUs or a share, such as 40-79 or 50%; as configured when not given")
+	f.Float64Var(&v.memory, "memory-overcommit", 0,
+		"how often memory is promised, 1 to 10, with --partition shared; once when not configured")
+	f.StringVar(&v.partition, "partition", "",
+		"which CPUs are for dedicated guests alone; `PARTITION` is any, shared, dedicated, CPUs or a share, such as "+
+			"40-79 or 50%; as configured when not given")
 	f.StringVar(&v.Root, "root", "", "the host under `DIR`, or in a tar file that gather wrote (- is standard input)")
 	f.StringVar(&v.Hwloc, "hwloc", "", "the host in `FILE`, written by lstopo --of xml")
 	f.StringVar(&v.Synthetic, "synthetic", "", "a made-up `HOST`, such as \"package:2 core:20 pu:2\"")
@@ -204,7 +214,9 @@ func (v *vmHost) read(c *cobra.Command, e *cli.Env, change bool) (*existing, err
 		}
 		for _, g := range unread {
 			if change && g.Running {
-				return nil, errors.Join(cli.Forbiddenf("%s; it runs, and its CPUs and memory are unknown: homenode changes nothing", g.Text), s.close())
+				return nil,
+					errors.Join(cli.Forbiddenf("%s; it runs, and its CPUs and memory are unknown: homenode changes "+
+						"nothing", g.Text), s.close())
 			}
 			fmt.Fprintf(e.Stderr, "homenode: %s; it does not count\n", cli.OneLine(g.Text))
 		}
@@ -298,7 +310,8 @@ func (v *vmHost) policy(c *cobra.Command, e *cli.Env, h *topology.Host, p *plan.
 			return cli.Usagef("--memory-overcommit %v; want 1 to 10", v.memory)
 		}
 		if v.memory > 1 && p.MemoryRatio() == 1 {
-			return cli.Usagef("--memory-overcommit %v: want --partition shared with it: the memory of dedicated guests must exist", v.memory)
+			return cli.Usagef("--memory-overcommit %v: want --partition shared with it: the memory of dedicated "+
+				"guests must exist", v.memory)
 		}
 	}
 	return nil
@@ -352,7 +365,8 @@ func flavorsOut(w io.Writer, p view.Paint, c guest.Catalogue) {
 	rare = slices.DeleteFunc(rare, func(x column) bool {
 		return !slices.ContainsFunc(c, func(f guest.Flavor) bool { return x.of(&f) != "" })
 	})
-	heads := []string{"FLAVOR", "FAMILY", "CLASS", ">VCPUS", ">MEMORY", ">PAGES", "EMULATOR", ">QUEUES", ">NETWORK", ">NVME", ">NODES"}
+	heads := []string{"FLAVOR", "FAMILY", "CLASS", ">VCPUS", ">MEMORY", ">PAGES", "EMULATOR", ">QUEUES", ">NETWORK",
+		">NVME", ">NODES"}
 	for _, x := range rare {
 		heads = append(heads, x.head)
 	}
@@ -382,7 +396,8 @@ func flavorsOut(w io.Writer, p view.Paint, c guest.Catalogue) {
 		case f.MaxNodes > 0:
 			nodes = fmt.Sprintf("≤ %d", f.MaxNodes)
 		}
-		row := []string{f.Name, f.Family, class, fmt.Sprint(f.VCPUs), words.Size(f.Memory), pages, string(f.Emulator), fmt.Sprint(f.Queues), network, drives, nodes}
+		row := []string{f.Name, f.Family, class, fmt.Sprint(f.VCPUs), words.Size(f.Memory), pages, string(f.Emulator),
+			fmt.Sprint(f.Queues), network, drives, nodes}
 		for _, x := range rare {
 			row = append(row, x.of(f))
 		}
@@ -419,7 +434,8 @@ start for one of your own; docs/vm.md explains the keys.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&v.flavors, "flavors", "", "the catalogue in `FILE` instead of the one that ships (- is standard input)")
+	c.Flags().StringVar(&v.flavors, "flavors", "",
+		"the catalogue in `FILE` instead of the one that ships (- is standard input)")
 	c.Flags().BoolVar(&asYAML, "yaml", false, "write the catalogue that ships")
 	c.Flags().BoolVar(&asJSON, "json", false, "print JSON (schema homenode-vm-flavors/2)")
 	c.MarkFlagsMutuallyExclusive("flavors", "yaml")

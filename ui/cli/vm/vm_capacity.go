@@ -74,7 +74,8 @@ placed (homenode vm move); dedicated guests move at their next start only.`,
 				} else {
 					said[why] = n.Flavor.Name
 				}
-				row := []string{n.Flavor.Name, string(n.Flavor.Class), fmt.Sprint(n.Flavor.VCPUs), words.Size(n.Flavor.Memory), fits(p, n.Now), why}
+				row := []string{n.Flavor.Name, string(n.Flavor.Class), fmt.Sprint(n.Flavor.VCPUs),
+					words.Size(n.Flavor.Memory), fits(p, n.Now), why}
 				if repack {
 					row = slices.Insert(row, 5, fits(p, n.Repacked))
 				}
@@ -107,10 +108,13 @@ type capacityDocument struct {
 }
 
 type capacityFlavor struct {
-	Flavor   string       `json:"flavor"`                 // name of the flavor
-	Now      int          `json:"fit_now"`                // guests of this flavor that fit now
-	Repacked *int         `json:"fit_repacked,omitempty"` // guests of this flavor that fit when others may be moved; with --repack
-	Home     string       `json:"next_home,omitempty"`    // nodes of the next guest of this flavor, in list format; absent where none fits now
-	Caches   string       `json:"next_caches,omitempty"`  // last-level caches of that home, in list format; absent means all
-	Why      words.Reason `json:"refused_because"`        // why no more fit
+	Flavor string `json:"flavor"`  // name of the flavor
+	Now    int    `json:"fit_now"` // guests of this flavor that fit now
+	// guests of this flavor that fit when others may be moved; with --repack
+	Repacked *int `json:"fit_repacked,omitempty"`
+	// nodes of the next guest of this flavor, in list format; absent where none fits now
+	Home string `json:"next_home,omitempty"`
+	// last-level caches of that home, in list format; absent means all
+	Caches string       `json:"next_caches,omitempty"`
+	Why    words.Reason `json:"refused_because"` // why no more fit
 }

@@ -62,7 +62,8 @@ Exit status 1 means that the guest does not fit; the line says why.`,
 	o.orders.flags(c)
 	c.Flags().BoolVar(&o.dryRun, "dry-run", false, "change nothing, write the XML to standard output")
 	c.Flags().BoolVar(&o.why, "why", false, "say on standard error why it goes there")
-	c.Flags().StringVar(&o.arch, "arch", "", "`ARCHITECTURE` of the guest: x86_64 or aarch64; this machine's when not given")
+	c.Flags().StringVar(&o.arch, "arch", "",
+		"`ARCHITECTURE` of the guest: x86_64 or aarch64; this machine's when not given")
 	c.Flags().BoolVar(&o.emulated, "emulated", false, "for a host without KVM: slow")
 	c.Flags().BoolVar(&o.asJSON, "json", false, "print JSON, the XML in it (schema homenode-vm-define/3)")
 	return c
@@ -92,7 +93,8 @@ func (o *defineFlags) run(c *cobra.Command, e *cli.Env) (err error) {
 	if !o.v.elsewhere() {
 		for _, d := range wanted.Disks {
 			if _, err := fs.Stat(e.Root, strings.TrimPrefix(d.Source, "/")); errors.Is(err, fs.ErrNotExist) {
-				fmt.Fprintf(e.Stderr, "homenode: --disk %s is not there; the guest needs it to start\n", words.Printable(d.Source))
+				fmt.Fprintf(e.Stderr, "homenode: --disk %s is not there; the guest needs it to start\n",
+					words.Printable(d.Source))
 			}
 		}
 	}
@@ -113,7 +115,8 @@ func (o *defineFlags) run(c *cobra.Command, e *cli.Env) (err error) {
 		return cli.Usagef("%w", err)
 	}
 	if o.asJSON {
-		doc := defined{"homenode-vm-define/3", wanted.Name, wanted.Flavor.Name, !o.dryRun, api.Planned(&home.Placement), nil, d.Reasons, string(xml)}
+		doc := defined{"homenode-vm-define/3", wanted.Name, wanted.Flavor.Name, !o.dryRun, api.Planned(&home.Placement),
+			nil, d.Reasons, string(xml)}
 		for _, p := range home.Beside() {
 			doc.Beside = append(doc.Beside, api.Planned(&p))
 		}
@@ -128,7 +131,8 @@ func (o *defineFlags) run(c *cobra.Command, e *cli.Env) (err error) {
 		for _, r := range d.Reasons {
 			fmt.Fprintln(e.Stderr, r)
 		}
-	} else if i := slices.IndexFunc(d.Reasons, func(r words.Reason) bool { return r.Code == words.MemoryPromised }); i >= 0 {
+	} else if i := slices.IndexFunc(d.Reasons,
+		func(r words.Reason) bool { return r.Code == words.MemoryPromised }); i >= 0 {
 		fmt.Fprintf(e.Stderr, "homenode: %s\n", d.Reasons[i])
 	}
 	if o.dryRun {
@@ -138,7 +142,8 @@ func (o *defineFlags) run(c *cobra.Command, e *cli.Env) (err error) {
 	if err := define(c, e, s, wanted, &home, xml); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(e.Stdout, "%s is defined: %s, %s. Start it with: virsh start %s\n", wanted.Name, words.Nodes(home.Nodes()), words.CPUs(home.CPUs()), wanted.Name)
+	_, err = fmt.Fprintf(e.Stdout, "%s is defined: %s, %s. Start it with: virsh start %s\n", wanted.Name,
+		words.Nodes(home.Nodes()), words.CPUs(home.CPUs()), wanted.Name)
 	return err
 }
 
@@ -157,14 +162,15 @@ func define(c *cobra.Command, e *cli.Env, s *existing, o *guest.Order, home *gue
 
 // defined is a guest that was, or with --dry-run would be, made known to libvirt.
 type defined struct {
-	Schema    string              `json:"schema"`
-	Name      string              `json:"name"`             // name of the guest
-	Flavor    string              `json:"flavor"`           // name of the flavor
-	Defined   bool                `json:"defined"`          // whether libvirt has it now; false with --dry-run
-	Placement api.PlanPlacement   `json:"placement"`        // where the guest is placed
-	Beside    []api.PlanPlacement `json:"beside,omitempty"` // what is kept for it beside its home: CPUs of single vCPUs or of the emulator, memory in pages of another size
-	Reasons   []words.Reason      `json:"reasons"`          // reasons, the weightiest first
-	XML       string              `json:"xml"`              // definition for libvirt (domain XML)
+	Schema    string            `json:"schema"`
+	Name      string            `json:"name"`      // name of the guest
+	Flavor    string            `json:"flavor"`    // name of the flavor
+	Defined   bool              `json:"defined"`   // whether libvirt has it now; false with --dry-run
+	Placement api.PlanPlacement `json:"placement"` // where the guest is placed
+	// what is kept for it beside its home: CPUs of single vCPUs or of the emulator, memory in pages of another size
+	Beside  []api.PlanPlacement `json:"beside,omitempty"`
+	Reasons []words.Reason      `json:"reasons"` // reasons, the weightiest first
+	XML     string              `json:"xml"`     // definition for libvirt (domain XML)
 }
 
 // clear makes floating guests leave the CPUs of a home before somebody comes to
@@ -180,19 +186,25 @@ func clear(c *cobra.Command, e *cli.Env, s *existing, name string, home *guest.H
 		for _, g := range gone {
 			steps, _ := g.guest.Steps(g.was)
 			if err := s.change(ctx, steps, fmt.Sprintf("%s does not come.", name)); err != nil {
-				fmt.Fprintf(e.Stderr, "homenode: %s left CPUs of %s and does not come back: %s; homenode vm move %s gives it a home again\n", g.guest.Name, name, cli.OneLine(err.Error()), g.guest.Name)
+				fmt.Fprintf(e.Stderr,
+					"homenode: %s left CPUs of %s and does not come back: %s; homenode vm move %s gives it a home "+
+						"again\n", g.guest.Name, name, cli.OneLine(err.Error()), g.guest.Name)
 			}
 		}
 	}
 	for _, p := range home.Others {
 		i := slices.IndexFunc(s.guests, func(g guest.Guest) bool { return g.Spec.ID == p.Workload })
 		if i < 0 {
-			fmt.Fprintf(e.Stderr, "homenode: CPUs of %s overlap with %s for now; the daemon moves %s off them within one period\n", name, p.Workload, p.Workload)
+			fmt.Fprintf(e.Stderr,
+				"homenode: CPUs of %s overlap with %s for now; the daemon moves %s off them within one period\n", name,
+				p.Workload, p.Workload)
 			continue
 		}
 		g := &s.guests[i]
 		if !g.Placed || g.Manual != "" {
-			fmt.Fprintf(e.Stderr, "homenode: %s may run on CPUs of %s too: it is not homenode's to move (see homenode vm list, vm adopt)\n", g.Name, name)
+			fmt.Fprintf(e.Stderr,
+				"homenode: %s may run on CPUs of %s too: it is not homenode's to move (see homenode vm list, vm "+
+					"adopt)\n", g.Name, name)
 			continue
 		}
 		steps, now := g.Steps(guest.Home{Placement: p})
@@ -237,14 +249,17 @@ func (o *orderFlags) flags(c *cobra.Command) {
 	f.StringVar(&o.name, "name", "", "`NAME` of the guest")
 	f.StringVar(&o.uuid, "uuid", "", "`UUID` of the guest; libvirt chooses one when not given")
 	f.StringArrayVar(&o.disks, "disk", nil, "`DISK` of the guest: PATH[,format=raw|qcow2][,size=SIZE]; may be repeated")
-	f.StringArrayVar(&o.nics, "nic", nil, "`NIC` of the guest: bridge=NAME[,mac=ADDRESS], network=NAME or direct=NAME; may be repeated")
+	f.StringArrayVar(&o.nics, "nic", nil,
+		"`NIC` of the guest: bridge=NAME[,mac=ADDRESS], network=NAME or direct=NAME; may be repeated")
 	f.StringVar(&o.nodes, "nodes", "", "only these `NODES`, such as 0-1")
 	f.IntVar(&o.maxNodes, "max-nodes", 0, "at most `N` nodes, in place of what the flavor says")
-	f.StringVar(&o.only, "only-nodes", "", "the `NODES` it may use for good, also when it moves; the flavor's when not given")
+	f.StringVar(&o.only, "only-nodes", "",
+		"the `NODES` it may use for good, also when it moves; the flavor's when not given")
 	f.IntVar(&o.exact, "exact-nodes", 0, "be on exactly `N` nodes, in equal parts")
 	o.exactGiven = func() bool { return f.Changed("exact-nodes") }
 	cli.NearFlag(f, &o.near)
-	f.StringVar(&o.cpu, "cpu-model", "", "CPU `MODEL` that the guest sees: host-model, maximum or a name; the host's own CPU when not given")
+	f.StringVar(&o.cpu, "cpu-model", "",
+		"CPU `MODEL` that the guest sees: host-model, maximum or a name; the host's own CPU when not given")
 	f.StringVar(&o.graphics, "graphics", "", "`CONSOLE` on 127.0.0.1: vnc or spice; a serial one there is always")
 	_ = c.MarkFlagRequired("flavor")
 	_ = c.MarkFlagRequired("name")
@@ -260,7 +275,8 @@ func (o *orderFlags) order(catalogue guest.Catalogue) (*guest.Order, error) {
 		return nil, cli.Usagef("--name: %w", err)
 	}
 	if strings.ContainsAny(o.name, cli.ForShells) {
-		return nil, cli.Usagef("--name: name: %q; want none of %s: a shell or XML takes them for its own", o.name, cli.ForShells)
+		return nil, cli.Usagef("--name: name: %q; want none of %s: a shell or XML takes them for its own", o.name,
+			cli.ForShells)
 	}
 	if out.UUID, err = guest.ParseUUID(o.uuid); err != nil {
 		return nil, cli.Usagef("--uuid: %w", err)
@@ -287,7 +303,9 @@ func (o *orderFlags) order(catalogue guest.Catalogue) (*guest.Order, error) {
 	if o.cpu != "" && strings.ContainsFunc(o.cpu, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.", r)
 	}) {
-		return nil, cli.Usagef("--cpu-model %q; want host-model, maximum or the name of a model, such as Skylake-Server (virsh cpu-models lists them)", o.cpu)
+		return nil,
+			cli.Usagef("--cpu-model %q; want host-model, maximum or the name of a model, such as Skylake-Server "+
+				"(virsh cpu-models lists them)", o.cpu)
 	}
 	if o.graphics != "" && o.graphics != "vnc" && o.graphics != "spice" {
 		return nil, cli.Usagef("--graphics %q; want vnc or spice", o.graphics)

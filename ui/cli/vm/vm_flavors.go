@@ -15,30 +15,42 @@ type flavorsDocument struct {
 // flavorJSON is a flavor with the keys of the catalogue and with units; 0 is no limit,
 // no huge pages or left to the engine, as there.
 type flavorJSON struct {
-	Name       string             `json:"name"`                             // name of the flavor
-	Family     string             `json:"family"`                           // family that it belongs to
-	Class      guest.Class        `json:"class"`                            // class: what its guests are promised
-	Tier       workload.Tier      `json:"tier,omitempty"`                   // who gives way on one CPU; absent: by the class
-	VCPUs      int                `json:"vcpus"`                            // vCPUs of a guest
-	Own        guest.VCPUs        `json:"dedicated_vcpus,omitzero"`         // of class mixed: vCPUs that have a CPU of their own
-	Cells      []flavorCell       `json:"cells,omitempty"`                  // NUMA nodes that the guest sees; missing where the engine chooses them
-	Memory     topology.KiB       `json:"memory_kib"`                       // memory of a guest, KiB
-	HugePage   topology.KiB       `json:"huge_page_kib"`                    // size of its huge pages, KiB; 0 ordinary pages
-	SMT        workload.SMTPolicy `json:"smt"`                              // SMT policy: which cores it may share
-	MaxNodes   int                `json:"max_nodes"`                        // most nodes that a guest may span; 0 no limit
-	ExactNodes int                `json:"exact_nodes,omitempty"`            // nodes that a guest is on; absent: as many as it takes
-	OnlyNodes  topology.NodeSet   `json:"only_nodes,omitzero"`              // nodes that it may use, also when it moves; absent: any
-	Realtime   guest.VCPUs        `json:"realtime,omitzero"`                // vCPUs that run under SCHED_FIFO; absent: none
-	SLO        string             `json:"slo,omitempty"`                    // latency goal (most=5%,window=30s); absent: none
-	Importance int                `json:"importance"`                       // importance, 0 to 100
-	Emulator   guest.Emulator     `json:"emulator"`                         // where QEMU's own threads run
-	IOThreads  int                `json:"iothreads"`                        // number of IOThreads
-	Queues     int                `json:"nic_queues"`                       // queues of its network card; 0 is chosen by homenode
-	Network    topology.KiB       `json:"network_kib_per_s"`                // network limit, KiB/s; 0 no limit
-	Peak       topology.KiB       `json:"network_peak_kib_per_s,omitempty"` // peak of its network, KiB/s; absent: none above the limit
-	Burst      topology.KiB       `json:"network_burst_kib,omitempty"`      // what may be sent at that peak, KiB; absent: none
-	NVMe       int                `json:"nvme"`                             // number of NVMe drives passed through
-	Disk       flavorDisk         `json:"disk"`                             // limits of the system disk
+	Name   string      `json:"name"`   // name of the flavor
+	Family string      `json:"family"` // family that it belongs to
+	Class  guest.Class `json:"class"`  // class: what its guests are promised
+	// who gives way on one CPU; absent: by the class
+	Tier  workload.Tier `json:"tier,omitempty"`
+	VCPUs int           `json:"vcpus"` // vCPUs of a guest
+	// of class mixed: vCPUs that have a CPU of their own
+	Own guest.VCPUs `json:"dedicated_vcpus,omitzero"`
+	// NUMA nodes that the guest sees; missing where the engine chooses them
+	Cells  []flavorCell `json:"cells,omitempty"`
+	Memory topology.KiB `json:"memory_kib"` // memory of a guest, KiB
+	// size of its huge pages, KiB; 0 ordinary pages
+	HugePage topology.KiB       `json:"huge_page_kib"`
+	SMT      workload.SMTPolicy `json:"smt"` // SMT policy: which cores it may share
+	// most nodes that a guest may span; 0 no limit
+	MaxNodes int `json:"max_nodes"`
+	// nodes that a guest is on; absent: as many as it takes
+	ExactNodes int `json:"exact_nodes,omitempty"`
+	// nodes that it may use, also when it moves; absent: any
+	OnlyNodes topology.NodeSet `json:"only_nodes,omitzero"`
+	// vCPUs that run under SCHED_FIFO; absent: none
+	Realtime guest.VCPUs `json:"realtime,omitzero"`
+	// latency goal (most=5%,window=30s); absent: none
+	SLO        string         `json:"slo,omitempty"`
+	Importance int            `json:"importance"` // importance, 0 to 100
+	Emulator   guest.Emulator `json:"emulator"`   // where QEMU's own threads run
+	IOThreads  int            `json:"iothreads"`  // number of IOThreads
+	// queues of its network card; 0 is chosen by homenode
+	Queues  int          `json:"nic_queues"`
+	Network topology.KiB `json:"network_kib_per_s"` // network limit, KiB/s; 0 no limit
+	// peak of its network, KiB/s; absent: none above the limit
+	Peak topology.KiB `json:"network_peak_kib_per_s,omitempty"`
+	// what may be sent at that peak, KiB; absent: none
+	Burst topology.KiB `json:"network_burst_kib,omitempty"`
+	NVMe  int          `json:"nvme"` // number of NVMe drives passed through
+	Disk  flavorDisk   `json:"disk"` // limits of the system disk
 }
 
 // flavorCell is a NUMA node that a guest sees.
@@ -50,21 +62,23 @@ type flavorCell struct {
 
 // flavorDisk is the limits of a system disk; 0 is none.
 type flavorDisk struct {
-	IOPS       int64        `json:"iops"`                      // operations a second; 0 no limit
-	IOPSPerGiB int64        `json:"iops_per_gib"`              // operations a second more for each GiB of the disk
-	MostIOPS   int64        `json:"most_iops"`                 // most operations a second; 0 no limit
-	Rate       topology.KiB `json:"kib_per_s"`                 // KiB a second; 0 no limit
-	RatePerGiB topology.KiB `json:"kib_per_s_per_gib"`         // KiB a second more for each GiB of the disk
-	BurstIOPS  int64        `json:"burst_iops,omitempty"`      // operations a second for a while; absent: none above the limit
-	BurstRate  topology.KiB `json:"burst_kib_per_s,omitempty"` // KiB a second for a while; absent: none above the limit
-	Seconds    int64        `json:"burst_seconds,omitempty"`   // how long that may last, s; absent: one second
-	MostRate   topology.KiB `json:"most_kib_per_s"`            // most KiB a second; 0 no limit
+	IOPS       int64        `json:"iops"`              // operations a second; 0 no limit
+	IOPSPerGiB int64        `json:"iops_per_gib"`      // operations a second more for each GiB of the disk
+	MostIOPS   int64        `json:"most_iops"`         // most operations a second; 0 no limit
+	Rate       topology.KiB `json:"kib_per_s"`         // KiB a second; 0 no limit
+	RatePerGiB topology.KiB `json:"kib_per_s_per_gib"` // KiB a second more for each GiB of the disk
+	// operations a second for a while; absent: none above the limit
+	BurstIOPS int64        `json:"burst_iops,omitempty"`
+	BurstRate topology.KiB `json:"burst_kib_per_s,omitempty"` // KiB a second for a while; absent: none above the limit
+	Seconds   int64        `json:"burst_seconds,omitempty"`   // how long that may last, s; absent: one second
+	MostRate  topology.KiB `json:"most_kib_per_s"`            // most KiB a second; 0 no limit
 }
 
 func flavorsJSON(c guest.Catalogue) flavorsDocument {
 	doc := flavorsDocument{Schema: "homenode-vm-flavors/2", Flavors: []flavorJSON{}}
 	for _, f := range c {
-		x := flavorJSON{Name: f.Name, Family: f.Family, Class: guest.Class(f.Class), Tier: f.Tier, VCPUs: f.VCPUs, Memory: f.Memory, HugePage: f.HugePage,
+		x := flavorJSON{Name: f.Name, Family: f.Family, Class: guest.Class(f.Class), Tier: f.Tier, VCPUs: f.VCPUs,
+			Memory: f.Memory, HugePage: f.HugePage,
 			SMT: f.SMT, MaxNodes: f.MaxNodes, Importance: f.Importance, Emulator: f.Emulator, IOThreads: f.IOThreads,
 			Queues: f.Queues, Network: f.Network, NVMe: f.NVMe}
 		x.ExactNodes = f.ExactNodes

@@ -64,7 +64,8 @@ unchanged and exits with 0, so it never prevents a guest from running.
 --install puts a script into qemu.d of libvirt's folder of hooks that calls it;
 libvirt (6.5 or later) finds it when its daemon starts the next time.
 --uninstall takes it away.`,
-		Example: "  homenode vm hook --install --dry-run\n  homenode vm hook --install\n  homenode vm hook web1 migrate begin - < web1.xml",
+		Example: "  homenode vm hook --install --dry-run\n  homenode vm hook --install\n  homenode vm hook web1 " +
+			"migrate begin - < web1.xml",
 		Args: func(c *cobra.Command, args []string) error {
 			switch {
 			case install || uninstall:
@@ -132,7 +133,9 @@ func rehome(c *cobra.Command, e *cli.Env, text []byte) ([]byte, error) {
 		return text, err
 	}
 	if spec.Class == workload.Dedicated && emulator != guest.Share {
-		return nil, fmt.Errorf("it is dedicated with its emulator apart (%s), which the hook does not place; homenode vm move does for its next start", emulator)
+		return nil,
+			fmt.Errorf("it is dedicated with its emulator apart (%s), which the hook does not place; homenode vm "+
+				"move does for its next start", emulator)
 	}
 	d, err := cli.Dial(c, e)
 	if err != nil {
@@ -141,21 +144,24 @@ func rehome(c *cobra.Command, e *cli.Env, text []byte) ([]byte, error) {
 	defer d.Close()
 	ctx, cancel := context.WithTimeout(cli.ContextOf(c), hookWithin)
 	defer cancel()
-	want := api.Want{Name: spec.Name, Class: spec.Class, CPUs: spec.CPUs, MemoryKiB: int64(spec.Memory), HugePageKiB: int64(spec.HugePage), SMT: spec.SMT,
+	want := api.Want{Name: spec.Name, Class: spec.Class, CPUs: spec.CPUs, MemoryKiB: int64(spec.Memory),
+		HugePageKiB: int64(spec.HugePage), SMT: spec.SMT,
 		ID: spec.ID, HoldSeconds: comesWithin, Nodes: spec.Nodes}
 	for i := range spec.Near {
 		want.Near = append(want.Near, spec.Near[i].String())
 	}
 	home, err := d.Place(ctx, want)
 	var not *api.Error
-	for errors.As(err, &not) && not.Code == api.Failed && ctx.Err() == nil { // a daemon that has only started has not looked yet
+	// a daemon that has only started has not looked yet
+	for errors.As(err, &not) && not.Code == api.Failed && ctx.Err() == nil {
 		time.Sleep(100 * time.Millisecond)
 		home, err = d.Place(ctx, want)
 	}
 	if err != nil {
 		return nil, err
 	}
-	p := plan.Placement{Workload: spec.ID, Class: spec.Class, Importance: spec.Importance, VCPUs: spec.CPUs, Home: home.Nodes, CPUs: home.CPUs, Pins: home.Pins}
+	p := plan.Placement{Workload: spec.ID, Class: spec.Class, Importance: spec.Importance, VCPUs: spec.CPUs,
+		Home: home.Nodes, CPUs: home.CPUs, Pins: home.Pins}
 	for _, m := range home.Memory {
 		p.Memory = append(p.Memory, workload.NodeMemory{Node: m.Node, KiB: topology.KiB(m.KiB)})
 	}
@@ -178,7 +184,8 @@ func installHook(e *cli.Env, file string, dryRun bool) error {
 		return fmt.Errorf("%s: no path for a script", program)
 	}
 	if dryRun {
-		_, err = fmt.Fprintf(e.Stdout, "would write %s; libvirt would find it when its daemon is started the next time\n", file)
+		_, err = fmt.Fprintf(e.Stdout,
+			"would write %s; libvirt would find it when its daemon is started the next time\n", file)
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {

@@ -57,8 +57,10 @@ sets all or none, and homenode undo vm:NAME restores the old limits.`,
 				_, err = fmt.Fprintln(e.Stdout, strings.Join(lines, "\n")+"\nNothing was changed.")
 				return err
 			}
-			s := &existing{hypervisor: h, connect: func() (api.Backend, func() error, error) { return cli.Connect(c, e) }}
-			step := plan.Step{Kind: plan.SetLimits, Workload: guest.ID(name), Target: plan.Target{Kind: guest.Kind}, To: limits.String()}
+			s := &existing{hypervisor: h,
+				connect: func() (api.Backend, func() error, error) { return cli.Connect(c, e) }}
+			step := plan.Step{Kind: plan.SetLimits, Workload: guest.ID(name), Target: plan.Target{Kind: guest.Kind},
+				To: limits.String()}
 			if err := s.change(c.Context(), []plan.Step{step}, "homenode vm limit."); err != nil {
 				return err
 			}
@@ -68,7 +70,8 @@ sets all or none, and homenode undo vm:NAME restores the old limits.`,
 	}
 	f := c.Flags()
 	f.StringVar(&flavor, "flavor", "", "the limits of `FLAVOR`")
-	f.StringVar(&catalogue.flavors, "flavors", "", "the catalogue in `FILE` instead of the one that ships (- is standard input)")
+	f.StringVar(&catalogue.flavors, "flavors", "",
+		"the catalogue in `FILE` instead of the one that ships (- is standard input)")
 	f.StringVar(&network, "network", "", "`SIZE` a second for each NIC, each way; 0 is no limit")
 	f.StringVar(&rate, "rate", "", "`SIZE` a second for each disk")
 	f.Int64Var(&iops, "iops", 0, "operations a second for each disk")
@@ -94,7 +97,8 @@ func guestName(c *cobra.Command, e *cli.Env, h cli.Hypervisor, asked string) (st
 }
 
 // limitsOf reads the flags; single ones go over those of the flavor.
-func limitsOf(c *cobra.Command, e *cli.Env, v *vmHost, flavor, network, rate string, iops int64) (l guest.Limits, err error) {
+func limitsOf(c *cobra.Command, e *cli.Env, v *vmHost, flavor, network, rate string,
+	iops int64) (l guest.Limits, err error) {
 	if flavor != "" {
 		all, err := v.catalogue(e)
 		if err != nil {

@@ -47,11 +47,13 @@ homenode decides where a guest runs: such a guest is left alone.`,
 				}
 				return cli.PrintJSON(e.Stdout, doc)
 			}
-			t := view.NewTable("GUEST", "FLAVOR", "CLASS", ">VCPUS", ">MEMORY", "NODES", "CPUS", "STATE", "HELD BY").Drops("FLAVOR", "CLASS", "MEMORY", "VCPUS")
+			t := view.NewTable("GUEST", "FLAVOR", "CLASS", ">VCPUS", ">MEMORY", "NODES", "CPUS", "STATE",
+				"HELD BY").Drops("FLAVOR", "CLASS", "MEMORY", "VCPUS")
 			for i := range s.guests {
 				g := &s.guests[i]
 				t.Row(g.Name, g.Flavor, string(g.Class()), fmt.Sprint(g.VCPUs()), words.Size(g.Memory()),
-					words.Home(g.Home.Nodes(), g.Home.Placement.CachesOn(s.host)), g.Home.CPUs().String(), GuestState(g), g.Manual)
+					words.Home(g.Home.Nodes(), g.Home.Placement.CachesOn(s.host)), g.Home.CPUs().String(),
+					GuestState(g), g.Manual)
 			}
 			t.Print(e.Stdout, e.Paint())
 			return nil
@@ -68,15 +70,16 @@ type guestsDocument struct {
 }
 
 type guestRow struct {
-	Name     string           `json:"name"`              // name in libvirt
-	UUID     string           `json:"uuid,omitempty"`    // UUID in libvirt
-	Flavor   string           `json:"flavor,omitempty"`  // name of the flavor that it was made of; absent without one
-	Class    guest.Class      `json:"class"`             // class: what it is promised
-	VCPUs    int              `json:"vcpus"`             // vCPUs of the guest
-	Memory   topology.KiB     `json:"memory_kib"`        // memory of the guest, KiB
-	Nodes    topology.NodeSet `json:"nodes"`             // home nodes
-	CPUs     topology.CPUSet  `json:"cpus"`              // CPUs that its vCPUs may use
-	Pins     []topology.CPUID `json:"pins,omitempty"`    // CPU of each vCPU, in the order of the vCPUs; dedicated guests only
+	Name   string           `json:"name"`             // name in libvirt
+	UUID   string           `json:"uuid,omitempty"`   // UUID in libvirt
+	Flavor string           `json:"flavor,omitempty"` // name of the flavor that it was made of; absent without one
+	Class  guest.Class      `json:"class"`            // class: what it is promised
+	VCPUs  int              `json:"vcpus"`            // vCPUs of the guest
+	Memory topology.KiB     `json:"memory_kib"`       // memory of the guest, KiB
+	Nodes  topology.NodeSet `json:"nodes"`            // home nodes
+	CPUs   topology.CPUSet  `json:"cpus"`             // CPUs that its vCPUs may use
+	// CPU of each vCPU, in the order of the vCPUs; dedicated guests only
+	Pins     []topology.CPUID `json:"pins,omitempty"`
 	Emulator topology.CPUSet  `json:"emulator_cpus"`     // CPUs of QEMU's own threads
 	Running  bool             `json:"running"`           // whether it runs now
 	Placed   bool             `json:"placed"`            // whether homenode placed it

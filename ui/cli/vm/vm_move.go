@@ -47,7 +47,8 @@ homenode's to move; the line says why.`,
 					return err
 				}
 				if !g.Placed && g.Next == nil {
-					return cli.Nof("%s was not placed by homenode; adopt it first: homenode vm adopt %s", g.Name, g.Name)
+					return cli.Nof("%s was not placed by homenode; adopt it first: homenode vm adopt %s", g.Name,
+						g.Name)
 				}
 				return move(c, e, s, g, to, false, dryRun)
 			})
@@ -115,7 +116,8 @@ to CPUs or nodes.`,
 		},
 	}
 	v.flags(c, e)
-	c.Flags().BoolVar(&cells, "cells", false, "let those wider than a node see the nodes of their home, from their next start")
+	c.Flags().BoolVar(&cells, "cells", false,
+		"let those wider than a node see the nodes of their home, from their next start")
 	c.Flags().BoolVar(&all, "all", false, "all unbound guests without homenode's mark")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "change nothing, say what would be")
 	return c
@@ -159,7 +161,8 @@ func (v *vmHost) readToChange(c *cobra.Command, e *cli.Env, dryRun bool) (*exist
 }
 
 // changeOne does something with one guest, which must be of this host unless it is a dry run.
-func (v *vmHost) changeOne(c *cobra.Command, e *cli.Env, name string, dryRun bool, do func(*existing, *guest.Guest) error) (err error) {
+func (v *vmHost) changeOne(c *cobra.Command, e *cli.Env, name string, dryRun bool,
+	do func(*existing, *guest.Guest) error) (err error) {
 	s, err := v.readToChange(c, e, dryRun)
 	if err != nil {
 		return err
@@ -253,5 +256,6 @@ func notNovas(g *guest.Guest) error {
 	if !g.Nova || g.Placed || g.Next != nil {
 		return nil
 	}
-	return cli.Nof("%s is OpenStack Nova's, which writes its definition: with libvirt.manage: nova the daemon places it as it runs, and homenode move %s moves it", g.Name, g.Spec.ID)
+	return cli.Nof("%s is OpenStack Nova's, which writes its definition: with libvirt.manage: nova the daemon places "+
+		"it as it runs, and homenode move %s moves it", g.Name, g.Spec.ID)
 }

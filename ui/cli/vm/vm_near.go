@@ -27,7 +27,8 @@ func (s *existing) locate(near []workload.Near) {
 	}
 	system := func(id workload.ID) bool {
 		i := slices.IndexFunc(s.others, func(w api.Workload) bool { return w.ID == id })
-		o := workload.Observation{UID: s.others[i].UID, Owner: workload.Owner(s.others[i].Owner)} // an older daemon knows the UID alone
+		// an older daemon knows the UID alone
+		o := workload.Observation{UID: s.others[i].UID, Owner: workload.Owner(s.others[i].Owner)}
 		return workload.MayName(o.Responsible(), workload.SystemOwner)
 	}
 	workload.Locate(near, named, system, func(id workload.ID) []workload.NodeShare { return ran[id] })
@@ -40,13 +41,15 @@ func (s *existing) absent(e *cli.Env, near []workload.Near) {
 		what := ""
 		switch {
 		case n.Refuses(): // refused, with the reason
-		case n.Device != "" && !slices.ContainsFunc(s.host.Devices, func(d topology.Device) bool { return d.Is(n.Device) }):
+		case n.Device != "" &&
+			!slices.ContainsFunc(s.host.Devices, func(d topology.Device) bool { return d.Is(n.Device) }):
 			what = "this host has no such device"
 		case n.Device == "" && n.Workload == "" && n.Nodes.Empty():
 			what = "no workload or process of that name counts here"
 		}
 		if what != "" {
-			fmt.Fprintf(e.Stderr, "homenode: near %s: %s; the wish is kept and changes nothing now\n", words.Printable(n.Name()), what)
+			fmt.Fprintf(e.Stderr, "homenode: near %s: %s; the wish is kept and changes nothing now\n",
+				words.Printable(n.Name()), what)
 		}
 	}
 }

@@ -61,7 +61,8 @@ the reason.`,
 				ours := g.Placed || g.Next != nil
 				switch {
 				case ours && c.Flags().Changed("class") && g.Spec.Class != workload.Class(class):
-					return cli.Nof("%s is homenode's already, and %s; homenode vm release %s lets it go", g.Name, g.Class(), g.Name)
+					return cli.Nof("%s is homenode's already, and %s; homenode vm release %s lets it go", g.Name,
+						g.Class(), g.Name)
 				case near != nil && g.Transient:
 					return cli.Nof("%s has no definition, and --near is stored there", g.Name)
 				case wishes != nil && g.Spec.Tier == workload.BatchTier:
@@ -86,7 +87,8 @@ the reason.`,
 	}
 	v.flags(c, e)
 	c.Flags().StringVar(&nodes, "nodes", "", "only on these `NODES`, such as 1 or 0-1")
-	c.Flags().StringVar(&class, "class", string(workload.Dedicated), "its `CLASS`: dedicated or shared; that of one homenode placed stays")
+	c.Flags().StringVar(&class, "class", string(workload.Dedicated),
+		"its `CLASS`: dedicated or shared; that of one homenode placed stays")
 	c.Flags().IntVar(&maxNodes, "max-nodes", 0, "`N` nodes at most; 0 leaves that to the engine")
 	cli.NearFlag(c.Flags(), &near)
 	c.Flags().Lookup("near").Usage += "; none for nothing"

@@ -29,10 +29,12 @@ runs keeps its bindings until its next start.`,
 				case !g.Placed && g.Next == nil:
 					return cli.Nof("%s is not homenode's", g.Name)
 				case dryRun:
-					_, err := fmt.Fprintf(e.Stdout, "%s would be released from %s, %s.\n", g.Name, words.Nodes(g.Home.Placement.Home), words.CPUs(g.Home.Placement.CPUs))
+					_, err := fmt.Fprintf(e.Stdout, "%s would be released from %s, %s.\n", g.Name,
+						words.Nodes(g.Home.Placement.Home), words.CPUs(g.Home.Placement.CPUs))
 					return err
 				}
-				step := plan.Step{Kind: plan.SetNext, Workload: g.Spec.ID, Target: plan.Target{Kind: guest.Kind}, From: g.Home.Next()}
+				step := plan.Step{Kind: plan.SetNext, Workload: g.Spec.ID, Target: plan.Target{Kind: guest.Kind},
+					From: g.Home.Next()}
 				if err := s.change(c.Context(), []plan.Step{step}, "homenode vm release."); err != nil {
 					return err
 				}

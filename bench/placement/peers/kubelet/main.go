@@ -158,11 +158,13 @@ func newManagers(c *placementCase, policy string) (*managers, error) {
 		return nil, err
 	}
 	m := &managers{}
-	if m.topology, err = topologymanager.NewManager(info.Topology, policy, "container", map[string]string{"prefer-closest-numa-nodes": "true"}); err != nil {
+	if m.topology, err = topologymanager.NewManager(info.Topology, policy, "container",
+		map[string]string{"prefer-closest-numa-nodes": "true"}); err != nil {
 		return nil, err
 	}
 	reserved := cpuset.New(c.Host.Reserved...)
-	if m.cpu.Policy, err = cpumanager.NewStaticPolicy(log, cpus, reserved.Size(), reserved, m.topology, nil); err != nil {
+	if m.cpu.Policy, err = cpumanager.NewStaticPolicy(log, cpus, reserved.Size(), reserved, m.topology,
+		nil); err != nil {
 		return nil, err
 	}
 	m.cpu.state = cpustate.NewMemoryState(log)
@@ -223,8 +225,9 @@ func pod(vm string, vcpus int, mib int64) *core.Pod {
 	}
 	return &core.Pod{
 		ObjectMeta: meta.ObjectMeta{Name: vm, UID: types.UID(vm)},
-		Spec:       core.PodSpec{Containers: []core.Container{{Name: container, Resources: core.ResourceRequirements{Requests: wants, Limits: wants}}}},
-		Status:     core.PodStatus{QOSClass: core.PodQOSGuaranteed},
+		Spec: core.PodSpec{Containers: []core.Container{{Name: container,
+			Resources: core.ResourceRequirements{Requests: wants, Limits: wants}}}},
+		Status: core.PodStatus{QOSClass: core.PodQOSGuaranteed},
 	}
 }
 

@@ -56,7 +56,10 @@ func (b Bound) Decide(sc *concern.Scene) concern.Desired {
 // Verify implements concern.Verifier: at each scan, for what enters a batch cgroup from elsewhere is
 // not in the group.
 func (b Bound) Verify(sc *concern.Scene) []plan.Entry {
-	return sc.Journal.Group(b.Name(), func(k plan.SettingKind) bool { return k == plan.CacheGroup || k == plan.CacheTasks })
+	return sc.Journal.Group(b.Name(), func(k plan.SettingKind) bool {
+		return k == plan.CacheGroup ||
+			k == plan.CacheTasks
+	})
 }
 
 // Ended implements concern.Concern.
@@ -97,13 +100,15 @@ func (t *turn) decide() []concern.Desire {
 		return nil
 	}
 	hurt := slices.ContainsFunc(t.batch.Interference.Victims, func(v share.Victim) bool { return v.Hurt })
-	adapts := slices.ContainsFunc(t.Snapshot.Sources, func(x workload.SourceStatus) bool { return x.Source == workload.MBM && x.Used })
+	adapts := slices.ContainsFunc(t.Snapshot.Sources,
+		func(x workload.SourceStatus) bool { return x.Source == workload.MBM && x.Used })
 	most = t.batch.Shared.Limited(most)
 	k.CacheState = k.Next(t.Began.Round(0).UTC(), most, hurt, adapts)
 	e := t.Applied(plan.CacheGroup, share.CacheGroup, "")
 	want := k.Now.String()
 	group := concern.Desire{Kind: plan.CacheGroup, Path: share.CacheGroup, Stands: concern.No,
-		Step: plan.Step{Kind: plan.SetCache, Workload: share.CacheID, Target: plan.Target{Kind: workload.InCache, Host: share.CacheGroup}, To: want, Optional: true,
+		Step: plan.Step{Kind: plan.SetCache, Workload: share.CacheID,
+			Target: plan.Target{Kind: workload.InCache, Host: share.CacheGroup}, To: want, Optional: true,
 			Reason: words.Because(words.CacheSet, want)}}
 	if e != nil {
 		group.Step.From = e.New
@@ -126,7 +131,8 @@ func (t *turn) decide() []concern.Desire {
 		for _, g := range t.Cgroups(o) {
 			object := concern.Inode(g.Object)
 			d := concern.Desire{Kind: plan.CacheTasks, Path: g.Cgroup, Object: object, Stands: concern.No,
-				Step: plan.Step{Kind: plan.SetCacheTasks, Workload: o.ID, Target: plan.Target{Kind: workload.InCache, Cgroup: g.Cgroup}, To: share.CacheGroup, Optional: true,
+				Step: plan.Step{Kind: plan.SetCacheTasks, Workload: o.ID,
+					Target: plan.Target{Kind: workload.InCache, Cgroup: g.Cgroup}, To: share.CacheGroup, Optional: true,
 					Reason: words.Because(words.CacheSet, want)}}
 			if t.Applied(plan.CacheTasks, g.Cgroup, object) != nil {
 				d.Stands = concern.Yes

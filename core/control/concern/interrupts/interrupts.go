@@ -80,7 +80,8 @@ func (b Bound) place(sc *concern.Scene) (out concern.Desired) {
 	sc.Over("irq plan")
 	for _, step := range d.Plan.Steps {
 		step.Optional = true
-		out.Settings = append(out.Settings, concern.Desire{Kind: plan.IRQAffinity, Path: step.Target.Device, Step: step, Stands: concern.No, Now: true})
+		out.Settings = append(out.Settings, concern.Desire{Kind: plan.IRQAffinity, Path: step.Target.Device, Step: step,
+			Stands: concern.No, Now: true})
 	}
 	return out
 }

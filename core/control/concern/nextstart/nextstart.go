@@ -42,7 +42,8 @@ func (Concern) Decide(sc *concern.Scene) (out concern.Desired) {
 		t.busy[sc.Plan.Steps[i].Workload] = true
 	}
 	for _, step := range t.steps() {
-		out.Settings = append(out.Settings, concern.Desire{Kind: plan.GuestDefinition, Path: string(step.Workload), Step: step, Stands: concern.No})
+		out.Settings = append(out.Settings, concern.Desire{Kind: plan.GuestDefinition, Path: string(step.Workload),
+			Step: step, Stands: concern.No})
 	}
 	return out
 }
@@ -93,7 +94,8 @@ func (t *turn) steps() []plan.Step {
 			if c.Part != nil {
 				writes[c.Part.Of] = true
 			}
-			steps = append(steps, plan.Step{Kind: plan.SetNext, Workload: id, Target: plan.Target{Kind: c.Driver}, From: from, To: to, Reason: why})
+			steps = append(steps, plan.Step{Kind: plan.SetNext, Workload: id, Target: plan.Target{Kind: c.Driver},
+				From: from, To: to, Reason: why})
 		}
 	}
 	return steps

@@ -145,7 +145,8 @@ func (t *turn) version() []concern.Desire {
 	if !busy && !t.Between { // the loop has put it off
 		k.Do = share.SchedulerDo{}
 	}
-	d := concern.Desire{Kind: plan.Scheduler, Path: string(share.SchedulerID), Only: true, Step: plan.Step{Workload: share.SchedulerID}}
+	d := concern.Desire{Kind: plan.Scheduler, Path: string(share.SchedulerID), Only: true,
+		Step: plan.Step{Workload: share.SchedulerID}}
 	switch {
 	case k.Do.Verb != share.Leave && !busy:
 		d.Only = false
@@ -240,7 +241,8 @@ func (t *turn) ask() {
 // input returns what is known now.
 func (t *turn) input() share.SchedulerInput {
 	k := &t.Scheduler
-	in := share.SchedulerInput{At: t.At.Round(0).UTC(), Seen: k.Seen, Most: t.batch.Settings().Share.MaxWait, Proves: t.batch.Settings().Share.Probation}
+	in := share.SchedulerInput{At: t.At.Round(0).UTC(), Seen: k.Seen, Most: t.batch.Settings().Share.MaxWait,
+		Proves: t.batch.Settings().Share.Probation}
 	for _, x := range t.Subjects {
 		if x.Spec.Tier.Important(x.Spec.Class) {
 			in.Wait = max(in.Wait, sharing.Waited(&x.Observation))
@@ -480,7 +482,8 @@ func (t *turn) answer(f *work.Failure) {
 	}
 	if trial := k.Trial; trial != nil {
 		gap := float64(trial.Gap.Microseconds()) / 1000
-		t.Event(plan.Event{Kind: plan.EventHost, Workload: share.SchedulerID}, words.SchedulerSwapped, trial.To, trial.From, gap, trial.Until.Sub(trial.Began))
+		t.Event(plan.Event{Kind: plan.EventHost, Workload: share.SchedulerID}, words.SchedulerSwapped, trial.To,
+			trial.From, gap, trial.Until.Sub(trial.Began))
 	}
 	t.Reply(id, nil, &Upgraded{From: k.From, To: k.Seen.Loaded})
 }
@@ -502,8 +505,10 @@ func (t *turn) policies(o *workload.Observation) (out []concern.Desire) {
 		}
 		object := concern.Inode(g.Object)
 		d := concern.Desire{Kind: plan.TaskPolicy, Path: g.Cgroup, Object: object, Stands: concern.No,
-			Step: plan.Step{Kind: plan.SetPolicy, Workload: o.ID, Target: plan.Target{Kind: workload.InKernel, Cgroup: g.Cgroup}, From: "other", To: plan.PolicyExt, Optional: true,
-				Reason: words.Because(words.SchedulerNeeded)}}
+			Step: plan.Step{Kind: plan.SetPolicy, Workload: o.ID,
+				Target: plan.Target{Kind: workload.InKernel, Cgroup: g.Cgroup}, From: "other", To: plan.PolicyExt,
+				Optional: true,
+				Reason:   words.Because(words.SchedulerNeeded)}}
 		none := k.Seen.Left[g.Cgroup] == 0 || t.Later(k.Again[g.Cgroup].Next)
 		if t.Applied(plan.TaskPolicy, g.Cgroup, object) != nil && none {
 			d.Stands = concern.Yes

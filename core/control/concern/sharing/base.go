@@ -93,12 +93,14 @@ func (t *turn) memoryLimits(own []*place.Subject) []share.MemoryLimit {
 	h := t.Snapshot.Host
 	for i := range h.Nodes {
 		on := topology.Nodes(h.Nodes[i].ID)
-		n := share.MemoryNode{ID: h.Nodes[i].ID, Capacity: max(0, h.Nodes[i].Memory), System: workload.On(t.Snapshot.Unmanaged, on)}
+		n := share.MemoryNode{ID: h.Nodes[i].ID, Capacity: max(0, h.Nodes[i].Memory),
+			System: workload.On(t.Snapshot.Unmanaged, on)}
 		for _, x := range others {
 			n.Online += workload.On(x.Observation.Memory, on)
 		}
 		in.Nodes = append(in.Nodes, n)
-		t.Shared.Memory = append(t.Shared.Memory, workload.NodeMemory{Node: n.ID, KiB: share.MemoryBudget(&n, in.Target)})
+		t.Shared.Memory = append(t.Shared.Memory,
+			workload.NodeMemory{Node: n.ID, KiB: share.MemoryBudget(&n, in.Target)})
 	}
 	for _, x := range own {
 		o := &x.Observation
@@ -159,7 +161,8 @@ func (t *turn) protects(o *workload.Observation, cgroup string) int64 {
 func (t *turn) headroom(o *workload.Observation) bool {
 	for _, r := range t.ranOn(o) {
 		for i := range t.Shared.Nodes {
-			if n := &t.Shared.Nodes[i]; n.Node == r.Node && float64(n.Pool)-n.Online-n.System >= float64(max(1, n.Idle)) {
+			if n := &t.Shared.Nodes[i]; n.Node == r.Node &&
+				float64(n.Pool)-n.Online-n.System >= float64(max(1, n.Idle)) {
 				return true
 			}
 		}

@@ -305,5 +305,6 @@ func (v *View) Limited(most share.CacheLimit) share.CacheLimit {
 		return all
 	}
 	least := min(most.Bandwidth, 10)
-	return share.CacheLimit{Cache: part(most.Cache, goal.Cache), Bandwidth: max(part(most.Bandwidth, goal.Bandwidth), least)}
+	return share.CacheLimit{Cache: part(most.Cache, goal.Cache), Bandwidth: max(part(most.Bandwidth, goal.Bandwidth),
+		least)}
 }

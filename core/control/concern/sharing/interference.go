@@ -35,8 +35,10 @@ func (t *turn) interferes() {
 		if !due || o == nil {
 			continue
 		}
-		w := share.Watch{ID: id, As: fmt.Sprint(o.CgroupID, t.Start(o)), Importance: workload.DefaultImportance, Important: important, Batch: batch,
-			CPUTime: o.CPUTime, Executed: o.Executed, Wait: o.Waited, WaitFrom: o.WaitedFrom, Held: o.Throttled > 0 || (o.Executed.Cycles == 0 && fills(o))}
+		w := share.Watch{ID: id, As: fmt.Sprint(o.CgroupID, t.Start(o)), Importance: workload.DefaultImportance,
+			Important: important, Batch: batch,
+			CPUTime: o.CPUTime, Executed: o.Executed, Wait: o.Waited, WaitFrom: o.WaitedFrom, Held: o.Throttled > 0 ||
+				(o.Executed.Cycles == 0 && fills(o))}
 		if at := place.Of(p.Placements, id); at != nil { // on another node other figures are usual
 			w.Importance, w.As = at.Importance, fmt.Sprint(w.As, " ", at.Home)
 		}
@@ -49,7 +51,8 @@ func (t *turn) interferes() {
 		t.Interference = t.Interference.Look(t.Began.Round(0).UTC(), all, t.settings.Share.MaxWait)
 		for _, b := range t.Interference.Blames {
 			if t.Acts && b.Since.Equal(t.Interference.At) {
-				t.Event(plan.Event{Kind: plan.EventHost, Workload: b.Offender}, words.ShareFound, string(b.Victim), b.Score, b.Samples, b.Until.Sub(b.Since))
+				t.Event(plan.Event{Kind: plan.EventHost, Workload: b.Offender}, words.ShareFound, string(b.Victim),
+					b.Score, b.Samples, b.Until.Sub(b.Since))
 			}
 		}
 	}
@@ -61,10 +64,12 @@ func (t *turn) interferes() {
 func (t *turn) unitOf(x *place.Subject) string {
 	cgroup := t.OwnCgroup(&x.Observation)
 	unit := path.Base(cgroup)
-	if !t.settings.Share.Stop || strings.HasPrefix(cgroup, "/user.slice/") || (!strings.HasSuffix(unit, ".service") && !strings.HasSuffix(unit, ".scope")) {
+	if !t.settings.Share.Stop || strings.HasPrefix(cgroup, "/user.slice/") ||
+		(!strings.HasSuffix(unit, ".service") && !strings.HasSuffix(unit, ".scope")) {
 		return ""
 	}
-	for _, slice := range strings.Split(strings.Trim(path.Dir(cgroup), "/"), "/") { // within another unit its name is anybody's
+	// within another unit its name is anybody's
+	for _, slice := range strings.Split(strings.Trim(path.Dir(cgroup), "/"), "/") {
 		if slice != "" && !strings.HasSuffix(slice, ".slice") {
 			return ""
 		}

@@ -174,7 +174,8 @@ func (v *View) Leaves(id workload.ID) bool {
 
 // Of is what one workload may have, or nil.
 func (v *View) Of(id workload.ID) *share.Grant {
-	k, ok := slices.BinarySearchFunc(v.Work, id, func(g share.Grant, id workload.ID) int { return cmp.Compare(g.Workload, id) })
+	k, ok := slices.BinarySearchFunc(v.Work, id,
+		func(g share.Grant, id workload.ID) int { return cmp.Compare(g.Workload, id) })
 	if !ok {
 		return nil
 	}
@@ -291,7 +292,8 @@ func (t *turn) tellFrozen() {
 			t.Over(ToldFrozen + string(g.Workload))
 			continue
 		}
-		t.Once(ToldFrozen+string(g.Workload), plan.Event{Kind: plan.EventHost, Workload: g.Workload, Error: true}, words.ShareFrozenLong, frozenLong, string(g.For))
+		t.Once(ToldFrozen+string(g.Workload), plan.Event{Kind: plan.EventHost, Workload: g.Workload, Error: true},
+			words.ShareFrozenLong, frozenLong, string(g.For))
 	}
 }
 
@@ -359,7 +361,8 @@ func (t *turn) input() share.Input {
 		batch := k < len(mine) && mine[k] == x
 		if batch {
 			k++
-			w := share.Work{ID: o.ID, Importance: at.Importance, CPUs: at.CPUs, Now: o.CPUs, Use: o.CPUUse, Traffic: o.Bandwidth, RanOn: ran, Freezes: t.OwnCgroup(&x.Observation) != "",
+			w := share.Work{ID: o.ID, Importance: at.Importance, CPUs: at.CPUs, Now: o.CPUs, Use: o.CPUUse,
+				Traffic: o.Bandwidth, RanOn: ran, Freezes: t.OwnCgroup(&x.Observation) != "",
 				Asks: x.Observation.Caps.Evicts || t.unitOf(x) != "", Proven: t.Interference.Proven(o.ID)}
 			w.Limits, w.Max = t.limitOf(x)
 			in.Work = append(in.Work, w)
@@ -428,7 +431,8 @@ const cpuPeriod = 100_000
 // CPUs it does.
 func (t *turn) limitOf(x *place.Subject) (may bool, cpus float64) {
 	cgroup := t.OwnCgroup(&x.Observation)
-	if cgroup == "" || t.RetryOf(work.Key{Workload: x.Observation.ID, Kind: plan.SetCgroup, Device: string(plan.CgroupMax)}).Failures > 0 {
+	if cgroup == "" || t.RetryOf(work.Key{Workload: x.Observation.ID, Kind: plan.SetCgroup,
+		Device: string(plan.CgroupMax)}).Failures > 0 {
 		return false, 0
 	}
 	e := t.Applied(plan.CgroupMax, cgroup, concern.Inode(x.Observation.CgroupID))
@@ -448,7 +452,8 @@ func (t *turn) squeeze(x *place.Subject, g *share.Grant) []concern.Desire {
 	o := &x.Observation
 	target := plan.Target{Kind: o.Kind, Cgroup: o.Cgroup, Processes: slices.Clone(o.Processes)}
 	cpus := concern.Desire{Kind: plan.CgroupCPUs, Stands: concern.Yes,
-		Step: plan.Step{Kind: plan.SetCPUs, Workload: o.ID, Target: target, From: o.CPUs.String(), To: g.CPUs.String(), Optional: true, Reason: g.Why}}
+		Step: plan.Step{Kind: plan.SetCPUs, Workload: o.ID, Target: target, From: o.CPUs.String(), To: g.CPUs.String(),
+			Optional: true, Reason: g.Why}}
 	if o.UnevenCPUs || !g.CPUs.Equal(o.CPUs) {
 		cpus.Stands = concern.No
 	}
@@ -474,7 +479,8 @@ func (t *turn) squeeze(x *place.Subject, g *share.Grant) []concern.Desire {
 	unit := t.unitOf(x)
 	if !g.Asked.IsZero() && unit != "" && t.Stopped[o.ID] == "" {
 		out = append(out, concern.Desire{Kind: "unit", Path: unit, Stands: concern.No,
-			Step: plan.Step{Kind: plan.StopUnit, Workload: o.ID, Target: plan.Target{Kind: workload.InHost, Host: unit}, From: "running", To: "stopped", Optional: true, Reason: g.Why}})
+			Step: plan.Step{Kind: plan.StopUnit, Workload: o.ID, Target: plan.Target{Kind: workload.InHost, Host: unit},
+				From: "running", To: "stopped", Optional: true, Reason: g.Why}})
 	}
 	return out
 }

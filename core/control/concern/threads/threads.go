@@ -52,7 +52,8 @@ type Concern struct {
 
 // New returns the concern of a daemon that starts.
 func New() Concern {
-	return Concern{DividedAt: map[workload.ID]time.Time{}, KeptThreads: map[workload.ID]map[int]bool{}, Passes: map[workload.ID]uint64{}, Sampled: map[workload.ID]time.Time{}}
+	return Concern{DividedAt: map[workload.ID]time.Time{}, KeptThreads: map[workload.ID]map[int]bool{},
+		Passes: map[workload.ID]uint64{}, Sampled: map[workload.ID]time.Time{}}
 }
 
 // Settings is the configuration of dividing threads.
@@ -258,7 +259,8 @@ func (t *turn) takesBack(o *workload.Observation, given []topology.CPUSet) bool 
 	first := t.RetryOf(key).Failures == 0
 	t.Again(key)
 	if first {
-		t.Event(plan.Event{Kind: plan.EventStep, Workload: o.ID}, words.ThreadsTaken, taken.TID, taken.CPUs, work.RetryFirst, work.RetryMost)
+		t.Event(plan.Event{Kind: plan.EventStep, Workload: o.ID}, words.ThreadsTaken, taken.TID, taken.CPUs,
+			work.RetryFirst, work.RetryMost)
 	}
 	return true
 }
@@ -409,7 +411,8 @@ func (t *turn) sample(out *concern.Desired) {
 	}
 	t.Over(harmsKey)
 	if e == nil {
-		on := slices.ContainsFunc(t.Snapshot.Sources, func(x workload.SourceStatus) bool { return x.Source == workload.Hints && x.Used })
+		on := slices.ContainsFunc(t.Snapshot.Sources,
+			func(x workload.SourceStatus) bool { return x.Source == workload.Hints && x.Used })
 		if on || len(due) == 0 {
 			return
 		}
@@ -429,8 +432,10 @@ func (t *turn) sample(out *concern.Desired) {
 // balancing is the desire that NUMA balancing is on, for a workload.
 func balancing(id workload.ID, stands concern.Stands) concern.Desire {
 	return concern.Desire{Kind: plan.HostFile, Path: hostprep.NUMABalancing, Stands: stands,
-		Step: plan.Step{Kind: plan.SetFile, Workload: BalancingID, Target: plan.Target{Kind: workload.InHost, Host: hostprep.NUMABalancing}, From: "0", To: "1", Optional: true,
-			Reason: words.Because(words.SamplingOn, id, SampleMost)}}
+		Step: plan.Step{Kind: plan.SetFile, Workload: BalancingID,
+			Target: plan.Target{Kind: workload.InHost, Host: hostprep.NUMABalancing}, From: "0", To: "1",
+			Optional: true,
+			Reason:   words.Because(words.SamplingOn, id, SampleMost)}}
 }
 
 // unsampled returns the workloads whose threads were divided since NUMA balancing was last on for them.
