@@ -18,10 +18,10 @@ import (
 
 const (
 	// lineWarm is how long work runs under the kernel alone before it is watched.
-	lineWarm = 15 * time.Second
+	lineWarm = 6 * time.Second
 	// lineSettle is how long Homenode has at most: it keeps work that it finds running in few caches after 30 s of
 	// calm (core/control/concern/llc), later once it had to give it more CPUs.
-	lineSettle = 60 * time.Second
+	lineSettle = 45 * time.Second
 	// lineWatch is how long threads are watched while nothing is counted, which would slow the guest.
 	lineWatch = 12 * time.Second
 	// lineCount is how long accesses are counted.
@@ -40,15 +40,16 @@ type exchange struct {
 }
 
 // togetherWork is three pairs, a pod of three processes, and a guest: a VMM with two vCPU threads and an
-// emulator thread, and a helper process. 13 threads that are busy three fifths of the time.
+// emulator thread, and a helper process. 13 threads that are busy three fifths of the time. Spells are long, because a
+// thread that wakes waits up to 2 ms for the turn of its CPU: all CPUs of the guest take turns on one thread.
 func togetherWork() []exchange {
 	var all []exchange
 	for i := range 3 {
-		all = append(all, exchange{fmt.Sprintf("pair%d", i), "process pairs", []int{1, 1}, "9ms", "6ms"})
+		all = append(all, exchange{fmt.Sprintf("pair%d", i), "process pairs", []int{1, 1}, "45ms", "30ms"})
 	}
 	return append(all,
-		exchange{"pod", "a pod of three processes", []int{1, 1, 1}, "9ms", "6ms"},
-		exchange{"guest", "a guest with its helper", []int{3, 1}, "9ms", "6ms"})
+		exchange{"pod", "a pod of three processes", []int{1, 1, 1}, "45ms", "30ms"},
+		exchange{"guest", "a guest with its helper", []int{3, 1}, "45ms", "30ms"})
 }
 
 // sixServices are six services of two processes and three threads each, busy two fifths of the time, for four caches of
@@ -56,7 +57,7 @@ func togetherWork() []exchange {
 func sixServices() []exchange {
 	var all []exchange
 	for i := range 6 {
-		all = append(all, exchange{fmt.Sprintf("service%d", i), "six services", []int{2, 1}, "8ms", "12ms"})
+		all = append(all, exchange{fmt.Sprintf("service%d", i), "six services", []int{2, 1}, "40ms", "60ms"})
 	}
 	return all
 }
@@ -70,12 +71,13 @@ type exchanging struct {
 }
 
 // cachesLines counts the lines that work takes from other caches, under the kernel alone and under homenode,
-// each with the kernel's cache-aware scheduling off and on.
+// each with the kernel's cache-aware scheduling off and on, and under homenode with homes on nodes alone.
 func cachesLines(t *lab.T) {
 	if _, err := os.Stat(lab.LLCSwitch); err != nil {
 		t.Skipf("this kernel has no cache-aware scheduling: %v", err)
 	}
 	t.Defer(func() { lab.WriteText(lab.LLCSwitch, "1") })
+	whereTurnsAre(t)
 	random := rand.New(rand.NewPCG(lab.Seed(), 29))
 	for _, arm := range random.Perm(len(suite.LineArms)) {
 		lineArm(t, arm, random)
@@ -94,7 +96,11 @@ func lineArm(t *lab.T, arm int, random *rand.Rand) {
 	lab.FreshState()
 	var d *lab.Daemon
 	if managed {
-		d = t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Extra: "caches: place\n"})
+		caches := "place"
+		if strings.Contains(name, "without caches") {
+			caches = "report"
+		}
+		d = t.StartDaemon(lab.DaemonOptions{Mode: "enforce", Period: "2s", Extra: "caches: " + caches + "\n"})
 	}
 	for scene, work := range [][]exchange{togetherWork(), sixServices()} {
 		all := startExchanges(t, work, random)
