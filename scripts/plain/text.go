@@ -30,7 +30,8 @@ func (t text) folder() string {
 var sentencesIn = []string{"core/words", "ui/cli", "ui/metrics"}
 
 // skipped finds files that nobody edits by hand, and the record of the past.
-var skipped = regexp.MustCompile(`(^|/)(testdata|out|node_modules|\.[^/]+)/|^docs/man/|^docs/json\.md$|^CHANGELOG\.md$|^bench/results/|^scripts/plain/`)
+var skipped = regexp.MustCompile(`(^|/)(testdata|out|node_modules|\.[^/]+)/|^(dist|site|release|docs/man|bench/results|scripts/plain)/|` +
+	`^docs/json\.md$|^CHANGELOG\.md$`)
 
 // read returns all prose below a root.
 func read(root fs.FS) ([]text, error) {
