@@ -1,9 +1,6 @@
 package topology
 
-import (
-	"slices"
-	"strconv"
-)
+import "strconv"
 
 // readHMAT reads what the kernel took from the firmware's HMAT: for each node
 // the read latency (ns) and bandwidth (MB/s) from its nearest initiators, and from no others
@@ -34,7 +31,7 @@ func readHMAT(t *tree, nodes []Node) (latency, bandwidth [][]float64) {
 		}
 		mbs, _ := t.figure(n.ID, dir+"/read_bandwidth")
 		for id := range from.All() {
-			i := slices.IndexFunc(nodes, func(n Node) bool { return n.ID == id })
+			i := indexOf(nodes, id)
 			if i < 0 {
 				continue
 			}

@@ -1,20 +1,24 @@
 package topology
 
-import "slices"
-
 // Index returns the position of a node in Nodes, -1 for none.
-func (h *Host) Index(id NodeID) int {
-	return slices.IndexFunc(h.Nodes, func(n Node) bool { return n.ID == id })
+func (h *Host) Index(id NodeID) int { return indexOf(h.Nodes, id) }
+
+func indexOf(nodes []Node, id NodeID) int {
+	for i := range nodes { // a Node is too large to be copied for each
+		if nodes[i].ID == id {
+			return i
+		}
+	}
+	return -1
 }
 
 // Node returns a node by its ID, or nil.
 func (h *Host) Node(id NodeID) *Node {
-	for i := range h.Nodes {
-		if h.Nodes[i].ID == id {
-			return &h.Nodes[i]
-		}
+	i := h.Index(id)
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return &h.Nodes[i]
 }
 
 // NodeOf returns the node that has a CPU, or None.
