@@ -25,11 +25,10 @@ type Status struct {
 // ParseStatus reads proc_pid_status(5).
 func ParseStatus(b []byte) Status {
 	var s Status
-	for line := range bytes.SplitSeq(b, []byte{'\n'}) {
-		switch {
-		case len(line) == 0:
-			continue
-		case line[0] != 'C' && line[0] != 'M' && line[0] != 'H' && line[0] != 'V' && line[0] != 'U' && line[0] != 'N':
+	for line := range bytes.Lines(b) { // for each process of a scan: bytes.SplitSeq takes half as long again
+		switch line[0] {
+		case 'C', 'M', 'H', 'V', 'U', 'N':
+		default:
 			continue
 		}
 		key, value, ok := bytes.Cut(line, []byte{':'})
