@@ -2,6 +2,7 @@ package place
 
 import (
 	"cmp"
+
 	"github.com/homenode/homenode/core/place/nearness"
 	"github.com/homenode/homenode/core/workload"
 )

@@ -2,6 +2,7 @@ package place
 
 import (
 	"cmp"
+
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/words"

@@ -340,6 +340,7 @@ func inLanes(ctx context.Context, lanes int, jobs []work, one func(context.Conte
 // guest test it judges, and the other way round.
 func choose(o options) []work {
 	var jobs []work
+	named := o.shape != "" || o.run.String() != ""
 	for _, s := range suite.Shapes {
 		if (o.shape != "" && o.shape != s.Name) || (s.Slow && o.shape == "" && !o.all) {
 			continue
@@ -347,7 +348,6 @@ func choose(o options) []work {
 		all := suite.ForShape(s.Name)
 		wanted := map[string]bool{}
 		for _, t := range all {
-			named := o.shape != "" || o.run.String() != ""
 			if o.turn > 0 && !suite.InTurn(s.Name, t.Name, o.turn) {
 				continue
 			}

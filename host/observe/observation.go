@@ -2,6 +2,7 @@ package observe
 
 import (
 	"cmp"
+
 	"github.com/homenode/homenode/core/workload"
 )
 

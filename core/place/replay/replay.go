@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+
 	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
