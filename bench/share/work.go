@@ -219,13 +219,18 @@ func (w *working) progress() float64 {
 	return float64(w.done.Load())
 }
 
-// crowd runs a command n times beside itself and tells the sum of their progress, until one of them ends.
+// crowd runs a command n times at once and prints the sum of their progress, until one of them ends. The others
+// are killed then, and have ended when it returns.
 func crowd(n int, key string, argv []string, out io.Writer) error {
+	ctx, kill := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer kill()
 	done := make([]uint64, n)
 	var mu sync.Mutex
 	ended := make(chan string, n)
 	for i := range n {
-		c := exec.Command(argv[0], argv[1:]...)
+		c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 		c.Stderr = os.Stderr
 		lines, err := c.StdoutPipe()
 		if err == nil {
@@ -234,7 +239,7 @@ func crowd(n int, key string, argv []string, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		go func() {
+		running.Go(func() {
 			progressOf(lines, key, func(x uint64) {
 				mu.Lock()
 				defer mu.Unlock()
@@ -247,7 +252,7 @@ func crowd(n int, key string, argv []string, out io.Writer) error {
 			})
 			c.Wait()
 			ended <- c.ProcessState.String()
-		}()
+		})
 	}
 	return fmt.Errorf("%s ended: %s", argv[0], <-ended)
 }
