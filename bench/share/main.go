@@ -45,7 +45,8 @@ func main() {
 	flag.StringVar(&o.out, "o", "bench/out/share", "`DIR` for report.html and results.json")
 	flag.StringVar(&o.cases, "cases", "B,C,W,T,P",
 		"`CASES`: B alone, C nothing done, W cpu.weight, T homenode share, P with sched_ext")
-	flag.StringVar(&o.online, "online", "auto", "server: nginx, own, or auto: nginx where it is installed")
+	flag.StringVar(&o.online, "online", "auto",
+		"online `work`: nginx, own, auto: nginx where it is installed, or step: threads that wake at the same moment")
 	flag.StringVar(&o.batch, "batch", "auto",
 		"batch work: ffmpeg, stress-ng, own, or auto: the first that is installed")
 	flag.StringVar(&o.homenode, "homenode", "./homenode", "the `program`")
@@ -54,7 +55,8 @@ func main() {
 	flag.DurationVar(&o.warm, "warm", 15*time.Second,
 		"`time` before it; homenode gives batch work more after 10 s of room")
 	flag.Float64Var(&o.rate, "rate", 0,
-		"requests a second (0: so many that the server alone keeps 27 % of the CPUs busy)")
+		"requests or steps a second (0: 20 steps, or so many requests that the server alone keeps 27 % of the CPUs "+
+			"busy)")
 	flag.Uint64Var(&o.seed, "seed", 1, "of the order of the runs and of the intervals")
 	flag.BoolVar(&o.smoke, "smoke", false, "a short run of each case: does it run? The figures say nothing")
 	flag.Parse()
@@ -95,10 +97,12 @@ func (o options) check() error {
 	switch {
 	case !strings.Contains(o.cases, "B"):
 		return errors.New("-cases: B is what the others are compared with")
-	case !slices.Contains([]string{"auto", "nginx", "own"}, o.online):
-		return fmt.Errorf("-online: no server %q", o.online)
+	case !slices.Contains([]string{"auto", "nginx", "own", stepName}, o.online):
+		return fmt.Errorf("-online: no work %q", o.online)
 	case !slices.Contains([]string{"auto", "ffmpeg", "stress-ng", "own"}, o.batch):
 		return fmt.Errorf("-batch: no batch work %q", o.batch)
+	case o.online == stepName && o.rate*stepWork.Seconds() > 0.5:
+		return fmt.Errorf("-rate: a step is %v of work, so 250 a second at most", stepWork)
 	case o.runs < 1 || o.run <= 0 || o.warm < 0 || o.rate < 0:
 		return errors.New("-runs, -time: more than 0; -warm, -rate: not below 0")
 	}
@@ -124,6 +128,8 @@ func role(args []string) (bool, error) {
 		return true, err
 	case len(args) == 6 && args[0] == "load":
 		return true, generate(args[1:])
+	case len(args) == 5 && args[0] == stepName:
+		return true, step(args[1:])
 	}
 	return false, nil
 }
@@ -147,6 +153,31 @@ func generate(args []string) error {
 	}
 	if got.Err != nil {
 		out.Error = got.Err.Error()
+	}
+	return json.NewEncoder(os.Stdout).Encode(out)
+}
+
+// step is the process of the steps: THREADS RATE WARM TIME.
+func step(args []string) error {
+	threads, err := strconv.Atoi(args[0])
+	rate, err2 := strconv.ParseFloat(args[1], 64)
+	warm, err3 := time.ParseDuration(args[2])
+	run, err4 := time.ParseDuration(args[3])
+	if err := errors.Join(err, err2, err3, err4); err != nil {
+		return err
+	}
+	steps := func(d time.Duration) int { return int(d.Seconds() * rate) }
+	s := openloop.Step{Threads: threads, Period: time.Duration(float64(time.Second) / rate), Warm: steps(warm),
+		Count: max(1, steps(run)),
+		Work:  func() { openloop.WorkFor(stepWork) },
+		Begun: func() { fmt.Println(beganLine) }}
+	took := openloop.Histogram()
+	for _, ns := range slices.Concat(s.Run()...) {
+		openloop.Record(took, time.Duration(ns))
+	}
+	out := told{Sent: int(took.TotalCount())}
+	if out.Latency, err = took.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err != nil {
+		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(out)
 }
@@ -208,7 +239,10 @@ func experiment(ctx context.Context, o options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, l.groups.remove()) }()
-	if l.rate == 0 {
+	switch {
+	case l.rate == 0 && o.online == stepName:
+		l.rate = stepRate
+	case l.rate == 0:
 		if err := l.choose(ctx, 0.27); err != nil {
 			return err
 		}
@@ -216,8 +250,7 @@ func experiment(ctx context.Context, o options) (err error) {
 	d.Rate = l.rate
 	d.Online = *l.online
 	d.Batch = *l.batch
-	fmt.Printf("%s on CPUs %s with %.0f requests a second from CPUs %s; batch work: %s\n", l.online.Name, l.experiment,
-		l.rate, l.generator, l.batch.Name)
+	fmt.Printf("%s on CPUs %s with %s; batch work: %s\n", l.online.Name, l.experiment, d.load(), l.batch.Name)
 	all := order(cases, o.runs, o.seed)
 	for i, id := range all {
 		if d.Skipped[id] != "" {

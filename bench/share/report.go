@@ -185,9 +185,34 @@ func (d *document) markdown() string {
 	return b.String()
 }
 
+// words are how the report calls what online work does.
+type words struct{ title, curve, within, counted, unit string }
+
+func (o *online) words() words {
+	if o.Name == stepName {
+		return words{title: "How soon online work runs beside batch work",
+			curve:   "Time from the wake-up of all threads until one ran",
+			within:  "ran within this time, % of the wake-ups",
+			counted: "99 of 100 threads that wake run within this time.", unit: "online work"}
+	}
+	return words{title: "What a web server feels of batch work", curve: "Latency from when a request was due",
+		within:  "answered within this time, % of the requests",
+		counted: "99 of 100 requests are answered within this time.", unit: "the server"}
+}
+
+// load is what online work has to do.
+func (d *document) load() string {
+	if d.Online.Name == stepName {
+		return fmt.Sprintf("%d threads that wake at the same moment, %.0f times a second, for %d ms of work each",
+			d.Online.Threads, d.Rate, stepWork.Milliseconds())
+	}
+	return fmt.Sprintf("%.0f requests a second from CPUs %s", d.Rate, d.Generator)
+}
+
 // curve is how late the latest answers are, from the median on: every case a line.
 func (d *document) curve() heat.Curve {
-	c := heat.Curve{Title: "Latency from when a request was due", X: "answered within this time, % of the requests",
+	text := d.Online.words()
+	c := heat.Curve{Title: text.curve, X: text.within,
 		Y: "latency, ms", LogX: true, LogY: true, Smooth: true,
 		XName: func(x float64) string { return fmt.Sprintf("%g", math.Round((100-100/later(x))*1e4)/1e4) }}
 	for _, w := range ways {
@@ -244,17 +269,20 @@ func (d *document) lead() string {
 		}
 	}
 	if best == "" {
-		return fmt.Sprintf("No case passes: with batch work beside it, p99 of the server rises by up to %.0f %% or "+
-			"more, or the CPUs are not %.0f %% busy.", 100*mostChange, 100*leastBusy)
+		return fmt.Sprintf("No case passes: with batch work beside it, p99 of %s rises by up to %.0f %% or "+
+			"more, or the CPUs are not %.0f %% busy.", d.Online.words().unit, 100*mostChange,
+			100*leastBusy)
 	}
-	return fmt.Sprintf("With %s the server does not feel the batch work: p99 rises by less than %.0f %% (upper end "+
-		"of the interval) while the CPUs are more than %.0f %% busy.", best, 100*mostChange, 100*leastBusy)
+	return fmt.Sprintf("With %s %s does not feel the batch work: p99 rises by less than %.0f %% (upper end "+
+		"of the interval) while the CPUs are more than %.0f %% busy.", best, d.Online.words().unit,
+		100*mostChange, 100*leastBusy)
 }
 
 func (d *document) html() string {
 	var b strings.Builder
 	text := func(format string, a ...any) { b.WriteString(markup(fmt.Sprintf(format, a...))) }
-	title := "What a web server feels of batch work"
+	say := d.Online.words()
+	title := say.title
 	fmt.Fprintf(&b, "<h1>%s</h1>\n<p class=\"lead\">%s</p>\n", markup(title), markup(d.lead()))
 	b.WriteString("<div class=\"tiles\">\n")
 	for _, r := range d.Cases {
@@ -265,7 +293,7 @@ func (d *document) html() string {
 		fmt.Fprintf(&b, "<div class=\"tile\">%s<b>%s</b><small>%s</small></div>\n", markup(r.Name),
 			markup(micros(r.P99.Value)), markup(change))
 	}
-	b.WriteString("</div>\n<p><small>99 of 100 requests are answered within this time. A case passes when the upper " +
+	b.WriteString("</div>\n<p><small>" + say.counted + " A case passes when the upper " +
 		"end of the interval of its change is below ")
 	text("%.0f %% and more than %.0f %% of the CPUs are busy.", 100*mostChange, 100*leastBusy)
 	b.WriteString("</small></p>\n<div class=\"wide pictures\">" + d.curve().Inline() + "</div>\n")
@@ -332,8 +360,16 @@ func (d *document) how(b *strings.Builder) {
 		late = max(late, r.Late)
 	}
 	server, work := "nginx, each answer compressed", d.Batch.Name
-	if d.Online.Name == "own" {
+	cpus := fmt.Sprintf("%s for both; %s for the load generator alone", d.Experiment, d.Generator)
+	load := fmt.Sprintf("%.0f requests a second in an open loop over the loopback device, each due at its time; what "+
+		"the generator itself was late is in the latency: p99 %s at most", d.Rate, micros(late))
+	switch d.Online.Name {
+	case "own":
 		server = "a small HTTP server of the benchmark's own, for nginx is not installed or was not asked for"
+	case stepName:
+		server = "none"
+		cpus = d.Experiment + " for both"
+		load = d.load() + "; each counts from the moment when all should wake until it runs"
 	}
 	if d.Batch.Name == "own" {
 		work = "busy loops of the benchmark's own, for ffmpeg and stress-ng are not installed or were not asked for"
@@ -348,12 +384,10 @@ func (d *document) how(b *strings.Builder) {
 		{"when", d.Began.Format("2 January 2006 15:04 UTC") + ", load average before " + d.Machine.Load},
 		{"server", server},
 		{"batch work", work},
-		{"CPUs", fmt.Sprintf("%s for both; %s for the load generator alone", d.Experiment, d.Generator)},
-		{"load",
-			fmt.Sprintf("%.0f requests a second in an open loop over the loopback device, each due at its time; what "+
-				"the generator itself was late is in the latency: p99 %s at most", d.Rate, micros(late))},
+		{"CPUs", cpus},
+		{"load", load},
 		{"command", d.Command},
-		{"the server's", d.Online.Command},
+		{"the online work's", d.Online.Command},
 		{"the batch work's", d.Batch.Command},
 	} {
 		if x[1] != "" {

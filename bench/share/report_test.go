@@ -78,6 +78,23 @@ func TestReport(t *testing.T) {
 	}
 }
 
+// TestStepReport: the page of steps speaks of threads that wake, not of a server.
+func TestStepReport(t *testing.T) {
+	d := madeUp(t)
+	d.Online = online{Name: stepName, Threads: 8, Command: "share step 8"}
+	text := d.html()
+	for _, want := range []string{"How soon online work runs", "8 threads that wake", "online work does not feel"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	for _, not := range []string{"server", "requests are answered"} {
+		if strings.Contains(strings.ReplaceAll(text, "server</th><td>none", ""), not) {
+			t.Errorf("the page of steps has %q", not)
+		}
+	}
+}
+
 // TestReadBack: what is written can be read and says the same.
 func TestReadBack(t *testing.T) {
 	d := madeUp(t)

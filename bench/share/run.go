@@ -91,11 +91,16 @@ func (l *lab) measure(ctx context.Context, id string) (s sample, err error) {
 			err = over
 		}
 	}()
-	server, err := l.online.start(ctx, l.groups.at("bench/online"))
-	if err != nil {
+	if id == "T" || id == "P" {
+		// Where somebody has chosen the CPUs of a cgroup, homenode leaves it alone: here it is
+		// homenode that keeps both on the experiment's. Most kernels take them from an empty cgroup only.
+		if err := l.confine(false); err != nil {
+			return s, err
+		}
+	}
+	if err := l.online.start(ctx, l.groups.at("bench/online")); err != nil {
 		return s, fmt.Errorf("the server: %w", err)
 	}
-	go server.Wait()
 	var w *working
 	if id != "B" {
 		if w, err = l.batch.start(l.groups.at("bench/batch"), ended); err != nil {
@@ -107,11 +112,7 @@ func (l *lab) measure(ctx context.Context, id string) (s sample, err error) {
 	case "W":
 		err = l.weights("10000", "1")
 	case "T", "P":
-		// Where somebody has chosen the CPUs of a cgroup, homenode leaves it alone: here it is
-		// homenode that keeps both on the experiment's.
-		if err = l.confine(false); err == nil {
-			d, err = l.startDaemon(ctx, id == "P")
-		}
+		d, err = l.startDaemon(ctx, id == "P")
 	}
 	if err != nil {
 		return s, err
@@ -261,16 +262,21 @@ type told struct {
 
 const beganLine = "counting"
 
-// load runs the generator in its cgroup. begun is called when it begins to count.
+// load runs the generator in its cgroup, or the steps in that of online work. begun is called when it begins to count.
 func (l *lab) load(ctx context.Context, rate float64, warm, run time.Duration, begun func()) (out told, err error) {
-	c := exec.CommandContext(ctx, l.self, "load", l.online.address, fmt.Sprint(rate), warm.String(), run.String(),
-		strconv.Itoa(l.conns))
+	cgroup := "generator"
+	argv := []string{"load", l.online.address, fmt.Sprint(rate), warm.String(), run.String(), strconv.Itoa(l.conns)}
+	if l.online.Name == stepName {
+		cgroup = "bench/online"
+		argv = []string{"step", strconv.Itoa(l.online.Threads), fmt.Sprint(rate), warm.String(), run.String()}
+	}
+	c := exec.CommandContext(ctx, l.self, argv...)
 	c.Stderr = os.Stderr
 	pipe, err := c.StdoutPipe()
 	if err != nil {
 		return out, err
 	}
-	if err := startIn(l.groups.at("generator"), c); err != nil {
+	if err := startIn(l.groups.at(cgroup), c); err != nil {
 		return out, err
 	}
 	r := bufio.NewReader(pipe)
@@ -294,11 +300,9 @@ func (l *lab) load(ctx context.Context, rate float64, warm, run time.Duration, b
 
 // choose finds the rate at which the server alone keeps wanted of the experiment's CPUs busy.
 func (l *lab) choose(ctx context.Context, wanted float64) error {
-	server, err := l.online.start(ctx, l.groups.at("bench/online"))
-	if err != nil {
+	if err := l.online.start(ctx, l.groups.at("bench/online")); err != nil {
 		return err
 	}
-	go server.Wait()
 	defer l.groups.kill(context.Background(), "bench/online")
 	for rate, try := 500.0, 0; ; try++ {
 		var before counters

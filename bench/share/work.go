@@ -36,16 +36,27 @@ func startIn(cgroup string, c *exec.Cmd) error {
 // answerSize is what a request is answered with: a small page.
 const answerSize = 4096
 
-// online is the server.
+// online is the online work.
 type online struct {
-	Name    string `json:"name"` // nginx, or own
+	Name    string `json:"name"`              // nginx, own or step
+	Threads int    `json:"threads,omitempty"` // of a step
 	Command string `json:"command"`
 	command func() *exec.Cmd
 	address string
 }
 
-// chooseOnline prepares the server: kind is auto, nginx or own.
+const (
+	stepName = "step"
+	stepRate = 20                   // steps a second, unless the user names a rate
+	stepWork = 2 * time.Millisecond // of CPU time, for each thread
+)
+
+// chooseOnline prepares the online work: kind is auto, nginx, own or step.
 func chooseOnline(kind, dir, self string, cpus int) (*online, error) {
+	if kind == stepName {
+		n := max(2, cpus*2/3)
+		return &online{Name: stepName, Threads: n, Command: fmt.Sprintf("%s step %d", self, n)}, nil
+	}
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -83,13 +94,21 @@ http { access_log off; keepalive_requests 1000000000; keepalive_timeout 1h; send
 	return o, nil
 }
 
-// start starts the server and waits until it answers.
-func (o *online) start(ctx context.Context, cgroup string) (*exec.Cmd, error) {
+// start starts the server and waits until it answers. Steps have none.
+func (o *online) start(ctx context.Context, cgroup string) error {
+	if o.command == nil {
+		return nil
+	}
 	c := o.command()
 	c.Stderr = os.Stderr
 	if err := startIn(cgroup, c); err != nil {
-		return nil, err
+		return err
 	}
+	ctx, ended := context.WithCancelCause(ctx)
+	go func() {
+		c.Wait()
+		ended(fmt.Errorf("it ended: %v", c.ProcessState))
+	}()
 	err := wait(ctx, 20*time.Millisecond, patience, func() bool {
 		conn, err := net.Dial("tcp", o.address)
 		if err == nil {
@@ -97,7 +116,10 @@ func (o *online) start(ctx context.Context, cgroup string) (*exec.Cmd, error) {
 		}
 		return err == nil && conn.LocalAddr().String() != o.address // it may meet itself where nobody listens
 	})
-	return c, err
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // serve is the server of our own: it works some 20 µs for an answer of 4 KiB.

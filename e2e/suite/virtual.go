@@ -8,7 +8,8 @@ func init() {
 	Shapes = append(Shapes, Shape{Name: "virtual", Nodes: 1, CPUsPerNode: 6, NodeMiB: 512, Virtual: true, Overlap: true,
 		Distance: [][]int{{10}}})
 	Tests = append(Tests,
-		Test{Name: "share.bench", Shapes: []string{"n2"}, Limit: 90 * time.Second, Homenode: true, Bench: true},
+		Test{Name: "share.bench", Shapes: []string{"n2", "scx-6.18"}, Limit: 150 * time.Second, Homenode: true,
+			Bench: true},
 		Test{Name: "share.order", Shapes: []string{"virtual"}, Limit: 120 * time.Second, Homenode: true},
 		Test{Name: "share.virtual", Shapes: []string{"virtual"}, Limit: 400 * time.Second, Slow: true, Homenode: true},
 		Test{Name: "share.step", Shapes: []string{"virtual"}, Limit: 200 * time.Second, Slow: true, Homenode: true},

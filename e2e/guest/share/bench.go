@@ -15,7 +15,7 @@ import (
 )
 
 // shareBench: bench/share measures every case but the one with sched_ext, with its own server
-// and batch work. A user is told why not.
+// and batch work, and steps of load. A user is told why not.
 func shareBench(t *lab.T) {
 	const program, out = "/bin/bench-share", lab.WorkFolder + "/bench"
 	if r := lab.Capture([]string{lab.Self, "as-nobody", program, "-smoke", "-o", out},
@@ -25,11 +25,12 @@ func shareBench(t *lab.T) {
 	}
 	before := t.Read(lab.CgroupRoot + "/cgroup.subtree_control")
 	start := time.Now()
-	smoke(t, program, out, "BCWT", "own", "own")
+	smoke(t, program, out, "BCT", "own", "own")
+	smoke(t, program, out+"-step", "BWT", "step", "own")
 	if now := t.Read(lab.CgroupRoot + "/cgroup.subtree_control"); now != before {
 		t.Fatalf("the root hands down %q, before %q", now, before)
 	}
-	t.Textf("cases BCWT in %.0f s", time.Since(start).Seconds())
+	t.Textf("cases BCT, and BWT of steps, in %.0f s", time.Since(start).Seconds())
 }
 
 // systemdBench: the same with what it is for: nginx, ffmpeg, stress-ng, systemd, and homenode's

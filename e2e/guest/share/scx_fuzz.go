@@ -13,6 +13,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/homenode/homenode/bench/openloop"
 	"github.com/homenode/homenode/core/workload"
 	"github.com/homenode/homenode/e2e/guest/lab"
 	"github.com/homenode/homenode/host/scx"
@@ -49,7 +50,7 @@ func Restless(seed, threads string) error {
 		for {
 			switch random.IntN(3) {
 			case 0:
-				sleepUntil((lab.Monotonic()/int64(restlessEvery)+1+random.Int64N(8))*int64(restlessEvery) +
+				openloop.SleepUntil((lab.Monotonic()/int64(restlessEvery)+1+random.Int64N(8))*int64(restlessEvery) +
 					random.Int64N(3)*10_000)
 			case 1:
 				waitFor(pipes[i][0], time.Duration(1+random.Int64N(5))*time.Millisecond)
@@ -65,14 +66,6 @@ func Restless(seed, threads string) error {
 	}
 	life(n - 1)
 	return nil
-}
-
-// sleepUntil sleeps until a moment of the monotonic clock, in ns. The thread does nothing else meanwhile:
-// Go's runtime does not hear of it.
-func sleepUntil(at int64) {
-	sleep := syscall.NsecToTimespec(at)
-	const absolute = 1 // TIMER_ABSTIME
-	syscall.RawSyscall6(syscall.SYS_CLOCK_NANOSLEEP, 1, absolute, uintptr(unsafe.Pointer(&sleep)), 0, 0, 0)
 }
 
 // waitFor waits for what is written into a pipe, and empties it.

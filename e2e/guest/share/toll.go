@@ -12,10 +12,11 @@ import (
 	"runtime/debug"
 	"slices"
 	"strconv"
-	"sync"
 	"syscall"
+	"time"
 	"unsafe"
 
+	"github.com/homenode/homenode/bench/openloop"
 	"github.com/homenode/homenode/e2e/guest/lab"
 )
 
@@ -93,9 +94,7 @@ func clock(period int64, count int, file string) error {
 	var b [8]byte
 	next := lab.Monotonic() + 20e6
 	for range count {
-		ts := syscall.NsecToTimespec(next)
-		// CLOCK_MONOTONIC, TIMER_ABSTIME
-		syscall.RawSyscall6(syscall.SYS_CLOCK_NANOSLEEP, 1, 1, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+		openloop.SleepUntil(next)
 		late = binary.NativeEndian.AppendUint64(late, uint64(lab.Monotonic()-next))
 		binary.NativeEndian.PutUint64(b[:], uint64(next))
 		if _, _, e := syscall.RawSyscall(syscall.SYS_WRITE, 1, uintptr(unsafe.Pointer(&b)), 8); e != 0 {
@@ -118,29 +117,17 @@ func step(numbers []string, file string) error {
 		}
 		x[i] = n
 	}
-	threads, period := int(x[0]), x[1]
-	count, work := int(x[2]), uintptr(x[3])
 	code, err := mapWork(workStrict)
 	if err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(threads + 1)
-	first := lab.Monotonic() + 100e6
-	late := make([][]byte, threads)
-	var all sync.WaitGroup
-	for i := range threads {
-		all.Go(func() {
-			runtime.LockOSThread()
-			for k := range count {
-				at := first + int64(k)*period
-				sleepUntil(at)
-				late[i] = binary.NativeEndian.AppendUint64(late[i], uint64(lab.Monotonic()-at))
-				turns(code, work)
-			}
-		})
+	late := openloop.Step{Threads: int(x[0]), Period: time.Duration(x[1]), Count: int(x[2]),
+		Work: func() { turns(code, uintptr(x[3])) }}.Run()
+	var b []byte
+	for _, ns := range slices.Concat(late...) {
+		b = binary.NativeEndian.AppendUint64(b, uint64(ns))
 	}
-	all.Wait()
-	return os.WriteFile(file, slices.Concat(late...), 0o600)
+	return os.WriteFile(file, b, 0o600)
 }
 
 // spread is a list of times in ns, rising.
