@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,17 +13,17 @@ import (
 
 // answering is a server in memory that answers within a millisecond, but for one stall.
 func answering(t *testing.T, stallAfter int, stall time.Duration) func() (net.Conn, error) {
-	n := 0
+	var n atomic.Int64 // requests of all connections
 	return func() (net.Conn, error) {
 		here, there := net.Pipe()
 		go func() {
 			defer there.Close()
-			for r := bufio.NewReader(there); ; n++ {
+			for r := bufio.NewReader(there); ; n.Add(1) {
 				if _, err := http.ReadRequest(r); err != nil {
 					return
 				}
 				time.Sleep(time.Millisecond)
-				if n == stallAfter {
+				if n.Load() == int64(stallAfter) {
 					time.Sleep(stall)
 				}
 				if _, err := there.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")); err != nil {

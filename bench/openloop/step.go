@@ -14,15 +14,19 @@ import (
 )
 
 // Step is load that rises at once: threads wake at the same moment, once a period, and work for a while. It is the
-// experiment of Caladan (Fried and others, OSDI 2020, section 7.3). It sleeps and reads the clock by raw system calls,
-// so that Go's scheduler has no part in what it counts.
+// experiment of Caladan (Fried and others, OSDI 2020, section 7.3).
+//
+// Go's scheduler has no part in this, or it would wake threads of its own each time: it has a goroutine yield that
+// slept in a system call, in the next function that checks for this. So the loop and all functions that the loop calls
+// are nosplit functions, which never check. The process must have GODEBUG=asyncpreemptoff=1.
 type Step struct {
 	Threads int
 	Period  time.Duration
-	Warm    int    // steps before anything is counted
-	Count   int    // steps that are counted
-	Work    func() // what each thread does in a step; it should take less than the period
-	Begun   func() // called when the next step counts, unless nil
+	Warm    int              // steps before anything is counted
+	Count   int              // steps that are counted
+	Work    func(of uintptr) // what each thread does in a step, in less than a period; a nosplit function
+	Of      uintptr          // how much work
+	Begun   func()           // called when the next step counts, unless nil
 }
 
 // Run returns how late each thread ran in each counted step, in ns. The process is Run's alone: it collects no garbage
@@ -34,17 +38,10 @@ func (s Step) Run() (late [][]int64) {
 	late = make([][]int64, s.Threads)
 	var all sync.WaitGroup
 	for i := range s.Threads {
-		late[i] = make([]int64, 0, s.Count)
+		late[i] = make([]int64, s.Count)
 		all.Go(func() {
 			runtime.LockOSThread()
-			for k := range s.Warm + s.Count {
-				at := first + int64(k)*int64(s.Period)
-				SleepUntil(at)
-				if k >= s.Warm {
-					late[i] = append(late[i], Monotonic()-at)
-				}
-				s.Work()
-			}
+			s.thread(first, late[i])
 		})
 	}
 	if s.Begun != nil {
@@ -55,25 +52,46 @@ func (s Step) Run() (late [][]int64) {
 	return late
 }
 
-// Monotonic is CLOCK_MONOTONIC, in ns.
-func Monotonic() int64 { return clock(unix.CLOCK_MONOTONIC) }
-
-// WorkFor keeps the thread that calls it on a CPU until it has used so much CPU time. The thread must be the
-// goroutine's own (runtime.LockOSThread).
-func WorkFor(d time.Duration) {
-	for end := clock(unix.CLOCK_THREAD_CPUTIME_ID) + int64(d); clock(unix.CLOCK_THREAD_CPUTIME_ID) < end; {
+// thread is the loop of one thread.
+//
+//go:nosplit
+func (s *Step) thread(first int64, late []int64) {
+	for k := range s.Warm + s.Count {
+		at := first + int64(k)*int64(s.Period)
+		SleepUntil(at)
+		if k >= s.Warm {
+			late[k-s.Warm] = Monotonic() - at
+		}
+		s.Work(s.Of)
 	}
 }
 
+// Monotonic is CLOCK_MONOTONIC, in ns.
+//
+//go:nosplit
+func Monotonic() int64 { return clock(unix.CLOCK_MONOTONIC) }
+
+// WorkFor keeps the thread that calls it on a CPU until it has used so many ns of CPU time. The thread must be the
+// goroutine's own (runtime.LockOSThread).
+//
+//go:nosplit
+func WorkFor(ns uintptr) {
+	for end := clock(unix.CLOCK_THREAD_CPUTIME_ID) + int64(ns); clock(unix.CLOCK_THREAD_CPUTIME_ID) < end; {
+	}
+}
+
+//go:nosplit
 func clock(id uintptr) int64 {
 	var ts unix.Timespec
 	syscall.RawSyscall(unix.SYS_CLOCK_GETTIME, id, uintptr(unsafe.Pointer(&ts)), 0)
-	return ts.Nano()
+	return int64(ts.Sec)*1e9 + int64(ts.Nsec)
 }
 
 // SleepUntil sleeps until a time of CLOCK_MONOTONIC, in ns.
+//
+//go:nosplit
 func SleepUntil(at int64) {
-	ts := unix.NsecToTimespec(at)
+	ts := unix.Timespec{Sec: at / 1e9, Nsec: at % 1e9}
 	interrupted := unix.EINTR
 	for interrupted == unix.EINTR {
 		_, _, interrupted = syscall.RawSyscall6(unix.SYS_CLOCK_NANOSLEEP, unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME,

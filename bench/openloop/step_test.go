@@ -5,10 +5,14 @@ package openloop
 import (
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestStep: each thread is counted in each step after the first ones, from the moment that all of them share.
@@ -18,7 +22,7 @@ func TestStep(t *testing.T) {
 		os.Exit(0)
 	}
 	c := exec.Command(os.Args[0], "-test.run", "^TestStep$")
-	c.Env = append(os.Environ(), "STEP=1")
+	c.Env = append(os.Environ(), "STEP=1", "GODEBUG=asyncpreemptoff=1")
 	out, err := c.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -30,9 +34,8 @@ func TestStep(t *testing.T) {
 
 // step is the process of TestStep: two threads, two steps of warm-up and three that count.
 func step() {
-	worked := make(chan struct{}, 10)
 	late := Step{Threads: 2, Period: 5 * time.Millisecond, Warm: 2, Count: 3,
-		Work:  func() { worked <- struct{}{} },
+		Work: count, Of: 7,
 		Begun: func() { os.Stdout.WriteString("begun ") }}.Run()
 	words := "no time is below zero"
 	for _, thread := range late {
@@ -43,19 +46,24 @@ func step() {
 			}
 		}
 	}
-	os.Stdout.WriteString(words + ", worked " + strconv.Itoa(len(worked)))
+	os.Stdout.WriteString(words + ", worked " + strconv.Itoa(int(worked.Load()/7)))
 }
+
+var worked atomic.Uintptr
+
+func count(of uintptr) { worked.Add(of) }
 
 // TestWorkFor: work is counted in CPU time of the thread, not in time.
 func TestWorkFor(t *testing.T) {
-	const work = 3 * time.Millisecond
+	const work = 3_000_000 // ns
 	done := make(chan int64)
 	go func() {
-		before := clock(3) // CLOCK_THREAD_CPUTIME_ID
+		runtime.LockOSThread()
+		before := clock(unix.CLOCK_THREAD_CPUTIME_ID)
 		WorkFor(work)
-		done <- clock(3) - before
+		done <- clock(unix.CLOCK_THREAD_CPUTIME_ID) - before
 	}()
-	if used := <-done; used < int64(work) {
+	if used := <-done; used < work {
 		t.Errorf("%d ns of CPU time, want %d at least", used, work)
 	}
 }

@@ -169,7 +169,8 @@ func step(args []string) error {
 	steps := func(d time.Duration) int { return int(d.Seconds() * rate) }
 	s := openloop.Step{Threads: threads, Period: time.Duration(float64(time.Second) / rate), Warm: steps(warm),
 		Count: max(1, steps(run)),
-		Work:  func() { openloop.WorkFor(stepWork) },
+		Work:  openloop.WorkFor,
+		Of:    uintptr(stepWork),
 		Begun: func() { fmt.Println(beganLine) }}
 	took := openloop.Histogram()
 	for _, ns := range slices.Concat(s.Run()...) {

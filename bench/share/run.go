@@ -271,6 +271,7 @@ func (l *lab) load(ctx context.Context, rate float64, warm, run time.Duration, b
 		argv = []string{"step", strconv.Itoa(l.online.Threads), fmt.Sprint(rate), warm.String(), run.String()}
 	}
 	c := exec.CommandContext(ctx, l.self, argv...)
+	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // for steps
 	c.Stderr = os.Stderr
 	pipe, err := c.StdoutPipe()
 	if err != nil {

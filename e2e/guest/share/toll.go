@@ -70,17 +70,25 @@ func server(n uintptr) error {
 	if err != nil {
 		return err
 	}
-	var b [8]byte
-	at := uintptr(unsafe.Pointer(&b))
+	if e := answer(code, n); e != 0 {
+		return e
+	}
+	return nil
+}
+
+// answer is the server's loop, in nosplit functions alone (openloop.Step says why). It returns 0 at the end of the
+// input.
+//
+//go:nosplit
+func answer(code, n uintptr) syscall.Errno {
+	var due int64
+	at := uintptr(unsafe.Pointer(&due))
 	for {
 		if got, _, e := syscall.RawSyscall(syscall.SYS_READ, 0, at, 8); got != 8 {
-			if got == 0 || e == 0 {
-				return nil
-			}
 			return e
 		}
 		turns(code, n)
-		binary.NativeEndian.PutUint64(b[:], uint64(lab.Monotonic())-binary.NativeEndian.Uint64(b[:]))
+		due = openloop.Monotonic() - due
 		if _, _, e := syscall.RawSyscall(syscall.SYS_WRITE, 1, at, 8); e != 0 {
 			return e
 		}
@@ -90,19 +98,34 @@ func server(n uintptr) error {
 // clock sends a request at each of its times, late or not, writes how late it was awake to
 // the file, and closes its output.
 func clock(period int64, count int, file string) error {
-	late := make([]byte, 0, 8*count)
-	var b [8]byte
-	next := lab.Monotonic() + 20e6
-	for range count {
+	late := make([]int64, count)
+	if e := request(period, late); e != 0 {
+		return e
+	}
+	return os.WriteFile(file, bytesOf(late), 0o600)
+}
+
+// request is the clock's loop, in nosplit functions alone.
+//
+//go:nosplit
+func request(period int64, late []int64) syscall.Errno {
+	next := openloop.Monotonic() + 20e6
+	for i := range late {
 		openloop.SleepUntil(next)
-		late = binary.NativeEndian.AppendUint64(late, uint64(lab.Monotonic()-next))
-		binary.NativeEndian.PutUint64(b[:], uint64(next))
-		if _, _, e := syscall.RawSyscall(syscall.SYS_WRITE, 1, uintptr(unsafe.Pointer(&b)), 8); e != 0 {
+		late[i] = openloop.Monotonic() - next
+		if _, _, e := syscall.RawSyscall(syscall.SYS_WRITE, 1, uintptr(unsafe.Pointer(&next)), 8); e != 0 {
 			return e
 		}
 		next += period
 	}
-	return os.WriteFile(file, late, 0o600)
+	return 0
+}
+
+func bytesOf(times []int64) (b []byte) {
+	for _, ns := range times {
+		b = binary.NativeEndian.AppendUint64(b, uint64(ns))
+	}
+	return b
 }
 
 // step has so many threads wake at the same moment, once a period, and do so many turns of work each. It writes how
@@ -121,14 +144,16 @@ func step(numbers []string, file string) error {
 	if err != nil {
 		return err
 	}
-	late := openloop.Step{Threads: int(x[0]), Period: time.Duration(x[1]), Count: int(x[2]),
-		Work: func() { turns(code, uintptr(x[3])) }}.Run()
-	var b []byte
-	for _, ns := range slices.Concat(late...) {
-		b = binary.NativeEndian.AppendUint64(b, uint64(ns))
-	}
-	return os.WriteFile(file, b, 0o600)
+	stepCode = code
+	late := openloop.Step{Threads: int(x[0]), Period: time.Duration(x[1]), Count: int(x[2]), Work: stepWork,
+		Of: uintptr(x[3])}.Run()
+	return os.WriteFile(file, bytesOf(slices.Concat(late...)), 0o600)
 }
+
+var stepCode uintptr // where its work lies
+
+//go:nosplit
+func stepWork(n uintptr) { turns(stepCode, n) }
 
 // spread is a list of times in ns, rising.
 type spread []int64
