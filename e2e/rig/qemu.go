@@ -36,8 +36,9 @@ func qemuArgs(s suite.Shape, t tools, image, dir, bin string, words []string) []
 		add("-icount", fmt.Sprintf("shift=%d,sleep=off", bits.TrailingZeros(uint(cmp.Or(s.Instruction, 2)))), "-rtc",
 			"base=2026-01-01,clock=vm", "-seed", strconv.Itoa(cmp.Or(s.Seed, firstSeed)))
 		// A turn lasts until the next timer, divided by the vCPUs (icount_percpu_budget): a
-		// timer of QEMU's own every 200 µs, that no guest sees, makes them short.
-		add("-netdev", "hubport,id=turns,hubid=0", "-object", "filter-buffer,id=turn,netdev=turns,interval=200")
+		// timer of QEMU's own, that no guest sees, makes them short.
+		add("-netdev", "hubport,id=turns,hubid=0", "-object",
+			fmt.Sprintf("filter-buffer,id=turn,netdev=turns,interval=%d", cmp.Or(s.Turn, 200)))
 	}
 	machine := "q35"
 	if s.HMAT {

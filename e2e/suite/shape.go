@@ -24,6 +24,9 @@ type Shape struct {
 	// ns of that clock that one takes, a power of 2; 0 is 2: the more, the less the machine has to do for a second of
 	// the guest
 	Instruction int
+	// µs of that clock that all CPUs have their turns within at most; 0 is 200: the fewer, the closer to CPUs that run
+	// at the same moment, and the more the machine has to do
+	Turn int
 	// in virtual time: of the random numbers that QEMU hands out, and so of the order of events; 0 is the rig's own
 	Seed       int
 	Overlap    bool     // with the plugin that counts overlap on cores

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/homenode/homenode/e2e/guest/lab"
@@ -16,25 +17,30 @@ const (
 	stepThreads = 4 // of 6 CPUs
 	stepPeriod  = 50 * time.Millisecond
 	stepCount   = 100
-	stepTurns   = 5000 // about 2 ms where few CPUs are busy
+	stepTraced  = 40    // more, whose wake-ups are looked at one by one
+	stepTurns   = 10000 // about 2 ms where few CPUs are busy
 )
 
 // shareStep measures how soon online work has the CPUs that it needs when its load rises: four threads wake at the
 // same moment, as in the experiment of Caladan (Fried and others, OSDI 2020, section 7.3), and each counts from then
-// until it runs. Batch work wants all CPUs.
+// until it runs. Batch work wants all CPUs. A part of that time is no batch work's fault: two online threads may wake
+// on one CPU. So the tracer shows, too, for how long batch work runs on while online work waits for its CPU: the time
+// to yield.
 func shareStep(t *lab.T) {
 	quiet()
 	mountBPF(t)
-	p99 := map[string]int64{}
+	p99, yield := map[string]int64{}, map[string]int64{}
 	for i, c := range []tollCase{tollAlone, tollBeside, tollWeight, tollBase, tollKernel} {
-		late, batch, why := runStep(t, c, i+1)
+		x, why := runStep(t, c, i+1)
 		if why != "" {
 			t.LogLines(c.name+" is not to be had", why, 20)
 			continue
 		}
 		t.Logf("STEP,%s,%d,%d,%d,%d,%.2f",
-			c.name, late.at(50), late.at(90), late.at(99), late.at(100), batch)
-		p99[c.name] = late.at(99)
+			c.name, x.late.at(50), x.late.at(90), x.late.at(99), x.late.at(100), x.batch)
+		t.Logf("YIELD,%s,%d,%d,%d,%d,%d", c.name, len(x.yields), x.yields.at(50), x.yields.at(90), x.yields.at(99),
+			x.yields.at(100))
+		p99[c.name], yield[c.name] = x.late.at(99), x.yields.at(99)
 	}
 	base, beside := p99[tollBase.name], p99[tollBeside.name]
 	if base > 5000 || base >= beside {
@@ -43,37 +49,82 @@ func shareStep(t *lab.T) {
 			base, beside)
 	}
 	t.Textf(
-		"99 of 100 threads ran within %d µs with nothing done, %d with weights, %d with homenode, %d with sched_ext",
-		beside, p99[tollWeight.name], base, p99[tollKernel.name])
+		"99 of 100 threads ran within %d µs with nothing done, %d with weights, %d with homenode, %d with sched_ext; "+
+			"batch work yielded within %d, %d, %d and %d µs",
+		beside, p99[tollWeight.name], base, p99[tollKernel.name], yield[tollBeside.name], yield[tollWeight.name],
+		yield[tollBase.name], yield[tollKernel.name])
 }
 
-// runStep runs one case, and returns how late the threads ran and how many CPUs batch work kept busy meanwhile.
-func runStep(t *lab.T, c tollCase, tag int) (late spread, batch float64, why string) {
+// steps is what a case of shareStep counted.
+type steps struct {
+	late   spread  // how late the threads ran
+	batch  float64 // CPUs that batch work kept busy meanwhile
+	yields spread  // how long batch work ran on where online work waited, each time
+}
+
+// runStep runs one case. why is why it cannot be had.
+func runStep(t *lab.T, c tollCase, tag int) (x steps, why string) {
 	s := &tollSetup{t: t, hogs: c.hogs}
 	s.online = t.NewGroup(lab.CgroupRoot, "online"+strconv.Itoa(tag))
 	s.batch = t.NewGroup(lab.CgroupRoot, "batch"+strconv.Itoa(tag))
 	before := len(t.Cleanups)
 	c.begin(s)
 	if s.why == "" {
-		file := filepath.Join(lab.WorkFolder, "late")
-		p := tollProgram("step", "step", strconv.Itoa(stepThreads), strconv.FormatInt(int64(stepPeriod), 10),
-			strconv.Itoa(stepCount), strconv.Itoa(stepTurns), file)
 		start, at := time.Now(), s.ran()
-		startToll(t, s.online, p)
-		t.Do(p.Wait())
-		batch = (s.ran() - at).Seconds() / time.Since(start).Seconds()
-		b, err := os.ReadFile(file)
-		t.Do(err)
-		if late = spreadOf(b); len(late) != stepThreads*stepCount {
-			t.Fatalf("%s: %d of %d wake-ups were counted", c.name, len(late), stepThreads*stepCount)
-		}
+		x.late = s.step(stepCount, nil)
+		x.batch = (s.ran() - at).Seconds() / time.Since(start).Seconds()
+		x.yields = s.yields()
 	}
 	for _, undo := range slices.Backward(t.Cleanups[before:]) {
 		undo()
 	}
 	t.Cleanups = t.Cleanups[:before]
 	lab.FreshState()
-	return late, batch, s.why
+	return x, s.why
+}
+
+// step has the threads wake so often, and returns how late they ran. meanwhile is called while they run, unless it is
+// nil.
+func (s *tollSetup) step(count int, meanwhile func()) spread {
+	file := filepath.Join(lab.WorkFolder, "late")
+	p := tollProgram("step", "step", strconv.Itoa(stepThreads), strconv.FormatInt(int64(stepPeriod), 10),
+		strconv.Itoa(count), strconv.Itoa(stepTurns), file)
+	startToll(s.t, s.online, p)
+	if meanwhile != nil {
+		meanwhile()
+	}
+	s.t.Do(p.Wait())
+	b, err := os.ReadFile(file)
+	s.t.Do(err)
+	late := spreadOf(b)
+	if len(late) != stepThreads*count {
+		s.t.Fatalf("%d of %d wake-ups were counted", len(late), stepThreads*count)
+	}
+	return late
+}
+
+// yields has the threads wake and returns for how long batch work ran on each time when one of them waited for its
+// CPU.
+func (s *tollSetup) yields() (all spread) {
+	var online []string
+	tr := s.t.Trace(func() {
+		s.step(stepTraced, func() {
+			time.Sleep(4 * stepPeriod)
+			online = strings.Fields(lab.ReadText(s.online.File("cgroup.threads")))
+		})
+	})
+	isBatch := s.t.Members(s.batch)
+	for _, f := range online {
+		tid, err := strconv.Atoi(f)
+		s.t.Do(err)
+		for cpu, waits := range tr.Counted(tid, s.t.Shape.CPUs()) {
+			for _, span := range lab.Meet(waits, tr.Runs(cpu, isBatch)) {
+				all = append(all, int64(span.Long()))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // nextScan waits until the daemon has scanned once more.
