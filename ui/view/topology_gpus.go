@@ -70,7 +70,11 @@ func (d *drawing) nearGPUs(all []topology.Device) {
 				continue
 			}
 			if !headed {
-				d.heading("Near GPUs", " (all else is on other nodes: SYS)")
+				others := ""
+				if len(d.host.Nodes) > 1 {
+					others = " (all else is on other nodes: SYS)"
+				}
+				d.heading("Near GPUs", others)
 				headed = true
 			}
 			names = shorten(names)
