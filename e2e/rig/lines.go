@@ -274,7 +274,8 @@ const linesNote = `
 
 - *left to*: the kernel alone or Homenode (` + "`caches: place`" + `), each with the kernel's cache-aware scheduling
   (` + "`llc_balancing`" + `) off and on. *Without caches* is Homenode with ` + "`caches: report`" + `: homes on nodes
-  alone. The seed decides the order of the five, and the order and distance in which work starts.
+  alone. *Observes* is a daemon that changes nothing: what it takes of the machine is the difference to the kernel
+  alone. The seed decides the order of them, and the order and distance in which work starts.
 - *process pairs*: three pairs of processes with one thread each. *A pod*: three processes of one thread. *A guest*: a
   process with two vCPU threads and an emulator thread, and a helper process; no virtual machine runs in it.
   These five run at once, 13 threads on 16 CPUs. *Six services*: two processes and three threads each, 18 threads on
@@ -284,8 +285,8 @@ const linesNote = `
 - *lines*: while counted, for 4 s. *run-queue wait*: of all threads of the work, by ` + "`schedstat`" + `, over 12 s
   in which nothing is counted, once the work has run for 6 s and Homenode has left its CPUs as they are for 15 s (45 s
   at most). All CPUs of the guest take turns on one thread of the
-  machine: a thread that wakes on an idle CPU waits for the turn of that CPU, and the daemon takes turns too. *Without
-  caches* has both.
+  machine: a thread that wakes on an idle CPU waits for the turn of that CPU, and the daemon takes turns too. *Observes*
+  has both.
 - *longest overfull cache*: the longest time in these 12 s in which a cache had more runnable threads than CPUs at
   each look (every 0.15 s), while another had fewer; of the whole scene.
 `

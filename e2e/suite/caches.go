@@ -29,9 +29,9 @@ func init() {
 }
 
 // LineArms are what work that exchanges lines is left to: the kernel alone and Homenode, each with the kernel's
-// cache-aware scheduling off and on, and between them Homenode with homes on nodes alone.
+// cache-aware scheduling off and on, between them Homenode with homes on nodes alone, and Homenode that only observes.
 var LineArms = []string{"kernel alone, off", "kernel alone, on", "homenode without caches, off", "homenode, off",
-	"homenode, on"}
+	"homenode, on", "homenode observes, off"}
 
 // LineScenes are such work: pairs, a pod and a guest at once, and six services.
 var LineScenes = []string{"together", "six"}

@@ -70,8 +70,7 @@ type exchanging struct {
 	w     *lab.Walker // the first process, whose children the others are
 }
 
-// cachesLines counts the lines that work takes from other caches, under the kernel alone and under homenode,
-// each with the kernel's cache-aware scheduling off and on, and under homenode with homes on nodes alone.
+// cachesLines counts the lines that work takes from other caches, under each of suite.LineArms.
 func cachesLines(t *lab.T) {
 	if _, err := os.Stat(lab.LLCSwitch); err != nil {
 		t.Skipf("this kernel has no cache-aware scheduling: %v", err)
@@ -88,14 +87,18 @@ func cachesLines(t *lab.T) {
 // lineArm runs both scenes under one arm.
 func lineArm(t *lab.T, arm int, random *rand.Rand) {
 	name := suite.LineArms[arm]
-	aware, managed := "0", strings.HasPrefix(name, "homenode")
+	aware, observed := "0", strings.Contains(name, "observes")
+	managed := strings.HasPrefix(name, "homenode") && !observed
 	if strings.HasSuffix(name, " on") {
 		aware = "1"
 	}
 	t.Write(lab.LLCSwitch, aware)
 	lab.FreshState()
 	var d *lab.Daemon
-	if managed {
+	switch {
+	case observed:
+		d = t.StartDaemon(lab.DaemonOptions{Mode: "observe", Period: "2s"})
+	case managed:
 		caches := "place"
 		if strings.Contains(name, "without caches") {
 			caches = "report"
@@ -125,8 +128,10 @@ func lineArm(t *lab.T, arm int, random *rand.Rand) {
 		}
 		endExchanges(t, all)
 	}
-	if d != nil {
+	if managed {
 		t.UndoneAll()
+	}
+	if d != nil {
 		t.Stop(d)
 	}
 }
