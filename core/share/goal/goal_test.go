@@ -456,3 +456,33 @@ func TestBoundedAndPure(t *testing.T) {
 		})
 	})
 }
+
+// TestLittleIsNotUnused: batch work that has less than a CPU may be unable to use it, next to an online-strict service or
+// at the start of a part of a tenth of a second. That is no sign that it asks for nothing: the use rises all the same.
+func TestLittleIsNotUnused(t *testing.T) {
+	const pool, online = 6.0, 0.1
+	var state goal.State
+	at := epoch
+	scans := func(n int, value float64) (use float64) {
+		for i := range n {
+			may := max(0, state.Use*pool-online)
+			batch := may
+			if may < 1 {
+				batch = may / 10
+			}
+			in := goal.Input{At: at, Hour: goal.HourOfWeek(at), Target: 0.65, Pool: pool, Busy: online + batch, Batch: batch, Least: 0.06,
+				Goals: []goal.Reading{{Workload: "a", As: "1", Metric: "p99", Unit: "ms", Most: 2.5, Value: wobble(value, i), Known: true,
+					At: at, Window: 4 * time.Second}}}
+			_, state = goal.Decide(in, state)
+			at = at.Add(scan)
+		}
+		return state.Use
+	}
+	scans(5, 1)
+	if use := scans(5, 9); use > 0.1 {
+		t.Fatalf("use %.3f after five misses", use)
+	}
+	if use := scans(90, 0.5); use < 0.4 {
+		t.Errorf("use %.3f after three minutes with much slack", use)
+	}
+}

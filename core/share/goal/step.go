@@ -139,7 +139,7 @@ func (s *State) forward(in *Input, v *Verdict, m *Past) words.Reason {
 		return words.Because(words.GoalSlack, v.Slack, s.Use, min(to, most))
 	case in.At.Sub(s.Changed) < v.Window && !s.Changed.IsZero():
 		return words.Because(words.GoalWindow, v.Window-in.At.Sub(s.Changed))
-	case in.busy() < s.Use-0.1 || in.Batch < 0.5*(s.Use*in.Pool-(in.Busy-in.Batch)):
+	case s.unused(in):
 		return words.Because(words.GoalUnused, in.busy(), s.Use)
 	case m.peak(5) < m.margin():
 		return words.Because(words.GoalNear, m.peak(5), m.margin())
@@ -156,6 +156,16 @@ func (s *State) forward(in *Input, v *Verdict, m *Past) words.Reason {
 	before := s.Use
 	s.set(in, to)
 	return words.Because(words.GoalForward, before, s.Use)
+}
+
+// unused reports whether batch work leaves what it may use. Of less than a CPU nobody can tell: it may be unable to use
+// that, next to an online-strict service or at the start of a part of a tenth of a second, and would never get more.
+func (s *State) unused(in *Input) bool {
+	may := s.Use*in.Pool - (in.Busy - in.Batch)
+	if may < 1 {
+		return false
+	}
+	return in.busy() < s.Use-0.1 || in.Batch < 0.5*may
 }
 
 // raise raises the ceiling when the least slack of a whole hold, with all bursts in it, is above the margin.
