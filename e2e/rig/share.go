@@ -113,8 +113,12 @@ func shareTables(all []*sharing) (median, each *table, err error) {
 	return median, each, nil
 }
 
-// middle is the median of numbers, and where they differ the least and the most.
+// middle is the median of numbers, and where they differ the least and the most. Empty cells are none of them.
 func middle(cells []string) string {
+	cells = slices.DeleteFunc(slices.Clone(cells), func(s string) bool { return s == "" })
+	if len(cells) == 0 {
+		return ""
+	}
 	number := func(s string) float64 {
 		x, _ := strconv.ParseFloat(s, 64)
 		return x

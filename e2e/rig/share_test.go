@@ -93,7 +93,7 @@ func TestVirtualTime(t *testing.T) {
 // The median of an even number of figures lies halfway between the two in the middle.
 func TestMiddle(t *testing.T) {
 	for want, cells := range map[string][]string{
-		"7": {"7", "7"}, "2 (1 to 9)": {"9", "1", "2"}, "71.0 (68.5 to 73.6)": {"73.6", "68.5"}, "3 (1 to 10)": {"10", "4", "1", "2"},
+		"7": {"7", "7"}, "2 (1 to 9)": {"9", "1", "2"}, "71.0 (68.5 to 73.6)": {"73.6", "68.5"}, "3 (1 to 10)": {"10", "4", "1", "2"}, "5 (4 to 6)": {"", "6", "5", "", "4"}, "": {"", ""},
 	} {
 		if got := middle(slices.Clone(cells)); got != want {
 			t.Errorf("%q: %s, want %s", cells, got, want)
