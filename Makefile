@@ -34,7 +34,8 @@ run: ## watch this machine in observe mode, in the foreground
 	@sh scripts/released.sh || { sh scripts/need.sh plan; $(MAKE) build; }
 	@./homenode daemon --mode observe --status
 
-# The race detector needs cgo. What has goroutines waits much, so that the rest is tested beside it; make check has vet.
+# The race detector needs cgo. What has goroutines waits much, so that the rest is tested beside it, and four tests of a
+# package at a time; make check has vet.
 test: ## unit, property, golden and command-line tests
 	@sh scripts/need.sh test
 	@sh scripts/need.sh gcc libc6-dev hwloc-nox
@@ -43,7 +44,7 @@ test: ## unit, property, golden and command-line tests
 	@export RAPID_SEED=$(SEED); failed=; \
 	programs=$$(bash e2e/fetch-prometheus.sh); PATH=$${programs:+$$programs:}$$PATH; \
 	$(GO) list $(filter-out %/e2e/page,$(PKGS)) | { grep -E '$(RACE)' || true; } | CGO_ENABLED=1 xargs -r $(GO) test -race -vet=off -parallel 4 -timeout 20m & race=$$!; \
-	$(GO) list $(filter-out %/e2e/page,$(PKGS)) | { grep -vE '$(RACE)' || true; } | xargs -r $(GO) test -vet=off -timeout 20m || failed=1; \
+	$(GO) list $(filter-out %/e2e/page,$(PKGS)) | { grep -vE '$(RACE)' || true; } | xargs -r $(GO) test -vet=off -parallel 4 -timeout 20m || failed=1; \
 	wait $$race || failed=1; \
 	$(GO) -C e2e/page test -timeout 20m ./... || failed=1; \
 	[ -z "$$failed" ] || { echo 'the same cases again: make test SEED=$(SEED)'; exit 1; }

@@ -56,7 +56,7 @@ func main() {
 	flag.StringVar(&o.shape, "shape", "", "boot only this guest")
 	flag.BoolVar(&o.all, "all", false, "boot the slow guests too")
 	flag.IntVar(&o.turn, "turn", 0,
-		"of the tests that take turns run one part of three, chosen by this `number` (0: all)")
+		"of the tests that take turns run one part of four, chosen by this `number` (0: all)")
 	flag.BoolVar(&o.verbose, "v", false, "show the tests' log lines")
 	flag.BoolVar(&o.keep, "keep", false, "keep the initramfs and print QEMU's command line")
 	flag.IntVar(&o.lanes, "lanes", 0,

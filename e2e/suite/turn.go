@@ -2,12 +2,13 @@ package suite
 
 import "slices"
 
-// turns are the tests that take turns, in three parts of about the same time: a test by its name, or all tests of
+// turns are the tests that take turns, in four parts of about the same time: a test by its name, or all tests of
 // a shape by the shape's. Tests of loss (observe, enforce, undo, kill, move) are in no part, and so run each time.
 var turns = [][]string{
 	{"n4-count", "homenode.host", "homenode.numactl"},
 	{"virtual", "same", "n8", "homenode.locked", "homenode.load-shift"},
 	{"n2-nic", "homenode.cpuset-locked", "homenode.pressure", "homenode.immovable", "homenode.shield", "share.bench"},
+	{"scx"},
 }
 
 // Turn is the part that a number chooses, from 1 on.

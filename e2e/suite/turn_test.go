@@ -2,7 +2,7 @@ package suite
 
 import "testing"
 
-// TestTurns: each test that takes turns exists, runs without being named, and runs in one turn of three.
+// TestTurns: each test that takes turns exists, runs without being named, and runs in one turn of four.
 func TestTurns(t *testing.T) {
 	names := map[string]bool{}
 	for _, s := range Shapes {
