@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,9 +55,14 @@ func (g Goal) String() string {
 // Limit returns a value of the metric with its unit.
 func (g *Goal) Limit(x float64) string { return WithUnit(x, g.Unit) }
 
-// WithUnit returns a number of three digits with its unit.
+// WithUnit returns a number of three digits with its unit, without an exponent from 0.0001 to a million.
 func WithUnit(x float64, unit string) string {
 	text := strconv.FormatFloat(x, 'g', 3, 64)
+	if size := math.Abs(x); size >= 1e-4 && size < 1e6 {
+		if rounded, err := strconv.ParseFloat(text, 64); err == nil {
+			text = strconv.FormatFloat(rounded, 'f', -1, 64)
+		}
+	}
 	if unit == "" {
 		return text
 	}

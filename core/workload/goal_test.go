@@ -105,3 +105,13 @@ func TestGoalOfARuleStands(t *testing.T) {
 		t.Errorf("the goal of the rule, wished for again: refused %v", refused)
 	}
 }
+
+// TestWithUnit: three digits, and no exponent where people know the number.
+func TestWithUnit(t *testing.T) {
+	for want, x := range map[string]float64{"2440 us": 2437.9, "1.5 us": 1.5, "0.0123 us": 0.01234, "0 us": 0,
+		"12300 us": 12345, "-0.5 us": -0.5, "1.23e+09 us": 1.23e9, "1e-07 us": 1e-7} {
+		if got := workload.WithUnit(x, "us"); got != want {
+			t.Errorf("%v: %q, want %q", x, got, want)
+		}
+	}
+}
