@@ -81,7 +81,7 @@ var may = map[string][]string{
 	"core/share/goal":         {"core/words", "core/workload"},
 	"core/control/homes":      {"core/words", "core/topology", "core/workload", "core/plan", "core/place", "core/balance", "core/control/scene"},
 
-	"e2e/guest/lab":      {"e2e/suite", "e2e/marks"},
+	"e2e/guest/lab":      {"e2e/suite", "e2e/marks", "bench/openloop"},
 	"e2e/guest/kernel":   {"e2e/guest/lab", "e2e/suite"},
 	"e2e/guest/home":     {"e2e/guest/lab", "e2e/suite"},
 	"e2e/guest/share":    {"e2e/guest/lab", "e2e/guest/runtimes", "e2e/suite", "bench/openloop", "host/scx", "core/topology", "core/workload"}, // drives the scheduler before any daemon does

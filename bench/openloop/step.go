@@ -16,9 +16,9 @@ import (
 // Step is load that rises at once: threads wake at the same moment, once a period, and work for a while. It is the
 // experiment of Caladan (Fried and others, OSDI 2020, section 7.3).
 //
-// Go's scheduler has no part in this, or it would wake threads of its own each time: it has a goroutine yield that
-// slept in a system call, in the next function that checks for this. So the loop and all functions that the loop calls
-// are nosplit functions, which never check. The process must have GODEBUG=asyncpreemptoff=1.
+// Go's scheduler has no part in this, or it would wake threads of its own each time: its monitor marks a goroutine that
+// sleeps in a raw system call, and the next function with a stack check yields. So the loop and all functions that the
+// loop calls are nosplit functions, which have none. The process must have GODEBUG=asyncpreemptoff=1.
 type Step struct {
 	Threads int
 	Period  time.Duration

@@ -17,12 +17,12 @@ import (
 
 // TestStep: each thread is counted in each step after the first ones, from the moment that all of them share.
 func TestStep(t *testing.T) {
-	if os.Getenv("STEP") != "" {
+	if os.Getenv("HOMENODE_TEST_STEP") != "" {
 		step()
 		os.Exit(0)
 	}
 	c := exec.Command(os.Args[0], "-test.run", "^TestStep$")
-	c.Env = append(os.Environ(), "STEP=1", "GODEBUG=asyncpreemptoff=1")
+	c.Env = append(os.Environ(), "HOMENODE_TEST_STEP=1", "GODEBUG=asyncpreemptoff=1")
 	out, err := c.Output()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -51,6 +51,7 @@ func step() {
 
 var worked atomic.Uintptr
 
+//go:nosplit
 func count(of uintptr) { worked.Add(of) }
 
 // TestWorkFor: work is counted in CPU time of the thread, not in time.

@@ -186,18 +186,18 @@ func (d *document) markdown() string {
 }
 
 // words are how the report calls what online work does.
-type words struct{ title, curve, within, counted, unit string }
+type words struct{ title, curve, within, counted, who string }
 
 func (o *online) words() words {
 	if o.Name == stepName {
 		return words{title: "How soon online work runs beside batch work",
 			curve:   "Time from the wake-up of all threads until one ran",
 			within:  "ran within this time, % of the wake-ups",
-			counted: "99 of 100 threads that wake run within this time.", unit: "online work"}
+			counted: "99 of 100 threads that wake run within this time.", who: "online work"}
 	}
 	return words{title: "What a web server feels of batch work", curve: "Latency from when a request was due",
 		within:  "answered within this time, % of the requests",
-		counted: "99 of 100 requests are answered within this time.", unit: "the server"}
+		counted: "99 of 100 requests are answered within this time.", who: "the server"}
 }
 
 // load is what online work has to do.
@@ -270,11 +270,11 @@ func (d *document) lead() string {
 	}
 	if best == "" {
 		return fmt.Sprintf("No case passes: with batch work beside it, p99 of %s rises by up to %.0f %% or "+
-			"more, or the CPUs are not %.0f %% busy.", d.Online.words().unit, 100*mostChange,
+			"more, or the CPUs are not %.0f %% busy.", d.Online.words().who, 100*mostChange,
 			100*leastBusy)
 	}
 	return fmt.Sprintf("With %s %s does not feel the batch work: p99 rises by less than %.0f %% (upper end "+
-		"of the interval) while the CPUs are more than %.0f %% busy.", best, d.Online.words().unit,
+		"of the interval) while the CPUs are more than %.0f %% busy.", best, d.Online.words().who,
 		100*mostChange, 100*leastBusy)
 }
 
@@ -367,7 +367,7 @@ func (d *document) how(b *strings.Builder) {
 	case "own":
 		server = "a small HTTP server of the benchmark's own, for nginx is not installed or was not asked for"
 	case stepName:
-		server = "none"
+		server = "" // none
 		cpus = d.Experiment + " for both"
 		load = d.load() + "; each counts from the moment when all should wake until it runs"
 	}

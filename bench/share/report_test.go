@@ -89,7 +89,7 @@ func TestStepReport(t *testing.T) {
 		}
 	}
 	for _, not := range []string{"server", "requests are answered"} {
-		if strings.Contains(strings.ReplaceAll(text, "server</th><td>none", ""), not) {
+		if strings.Contains(text, not) {
 			t.Errorf("the page of steps has %q", not)
 		}
 	}

@@ -92,7 +92,7 @@ func (l *lab) measure(ctx context.Context, id string) (s sample, err error) {
 		}
 	}()
 	if id == "T" || id == "P" {
-		// Where somebody has chosen the CPUs of a cgroup, homenode leaves it alone: here it is
+		// Where the user has chosen the CPUs of a cgroup, homenode leaves it alone: here it is
 		// homenode that keeps both on the experiment's. Most kernels take them from an empty cgroup only.
 		if err := l.confine(false); err != nil {
 			return s, err
@@ -271,7 +271,9 @@ func (l *lab) load(ctx context.Context, rate float64, warm, run time.Duration, b
 		argv = []string{"step", strconv.Itoa(l.online.Threads), fmt.Sprint(rate), warm.String(), run.String()}
 	}
 	c := exec.CommandContext(ctx, l.self, argv...)
-	c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1") // for steps
+	if l.online.Name == stepName {
+		c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
+	}
 	c.Stderr = os.Stderr
 	pipe, err := c.StdoutPipe()
 	if err != nil {

@@ -113,7 +113,7 @@ func shareTables(all []*sharing) (median, each *table, err error) {
 	return median, each, nil
 }
 
-// middle is the median of numbers, and where they differ the least and the most. Empty cells are none of them.
+// middle is the median of numbers, and where they differ the least and the most. Empty cells are left out.
 func middle(cells []string) string {
 	cells = slices.DeleteFunc(slices.Clone(cells), func(s string) bool { return s == "" })
 	if len(cells) == 0 {

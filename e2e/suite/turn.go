@@ -8,7 +8,8 @@ var turns = [][]string{
 	{"n4-count", "homenode.host", "homenode.numactl"},
 	{"virtual", "same", "n8", "homenode.locked", "homenode.load-shift"},
 	{"n2-nic", "homenode.cpuset-locked", "homenode.pressure", "homenode.immovable", "homenode.shield", "share.bench"},
-	{"scx"},
+	{"scx.load", "scx.expel", "scx.bursts", "scx.guard", "scx.bounds", "scx.tasks", "scx.hotplug", "scx.limits",
+		"scx.cost"},
 }
 
 // Turn is the part that a number chooses, from 1 on.

@@ -158,11 +158,11 @@ func (s *State) forward(in *Input, v *Verdict, m *Past) words.Reason {
 	return words.Because(words.GoalForward, before, s.Use)
 }
 
-// unused reports whether batch work leaves what it may use. Of less than a CPU nobody can tell: it may be unable to use
-// that, next to an online-strict service or at the start of a part of a tenth of a second, and would never get more.
+// unused reports whether batch work leaves what it may use. Below one CPU this is unknown while some batch work runs:
+// it may be unable to use so little, next to an online-strict service for instance, and would never get more.
 func (s *State) unused(in *Input) bool {
 	may := s.Use*in.Pool - (in.Busy - in.Batch)
-	if may < 1 {
+	if may < 1 && in.Batch > 0 {
 		return false
 	}
 	return in.busy() < s.Use-0.1 || in.Batch < 0.5*may

@@ -13,7 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
-	"unsafe"
+
+	"github.com/homenode/homenode/bench/openloop"
 )
 
 // What ran where and who waited, as the kernel's own tracepoints tell it: no counter of homenode
@@ -279,11 +280,7 @@ func (t *T) Members(gs ...Group) func(tid int) bool {
 }
 
 // Monotonic returns CLOCK_MONOTONIC in nanoseconds: all processes of the guest share it.
-func Monotonic() int64 {
-	var ts syscall.Timespec
-	syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, 1, uintptr(unsafe.Pointer(&ts)), 0)
-	return ts.Nano()
-}
+func Monotonic() int64 { return openloop.Monotonic() }
 
 // Counted returns, for each CPU, when a thread waited that the kernel counts in the run queue of this CPU: the CPU
 // that it left, or woke on, or was moved to since.

@@ -82,14 +82,13 @@ func server(n uintptr) error {
 //go:nosplit
 func answer(code, n uintptr) syscall.Errno {
 	var due int64
-	at := uintptr(unsafe.Pointer(&due))
 	for {
-		if got, _, e := syscall.RawSyscall(syscall.SYS_READ, 0, at, 8); got != 8 {
+		if got, _, e := syscall.RawSyscall(syscall.SYS_READ, 0, uintptr(unsafe.Pointer(&due)), 8); got != 8 {
 			return e
 		}
 		turns(code, n)
 		due = openloop.Monotonic() - due
-		if _, _, e := syscall.RawSyscall(syscall.SYS_WRITE, 1, at, 8); e != 0 {
+		if _, _, e := syscall.RawSyscall(syscall.SYS_WRITE, 1, uintptr(unsafe.Pointer(&due)), 8); e != 0 {
 			return e
 		}
 	}
