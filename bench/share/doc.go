@@ -8,7 +8,7 @@
 //	go run ./bench/share -smoke               # 20 s: does it run? The figures say nothing
 //
 // With -online step there is no server: threads wake at the same moment, 20 times a second, and each counts how late it
-// runs (bench/openloop.Step). This is the time in which online work gets its CPUs back.
+// runs (bench/openloop.Step). Waits of one such thread for another are in that time, too.
 //
 // The server is nginx where that is installed, the batch work ffmpeg or stress-ng; else both
 // are this program's own, and the report says so. The load comes in an open loop from CPUs

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -101,8 +102,12 @@ func (o options) check() error {
 		return fmt.Errorf("-online: no work %q", o.online)
 	case !slices.Contains([]string{"auto", "ffmpeg", "stress-ng", "own"}, o.batch):
 		return fmt.Errorf("-batch: no batch work %q", o.batch)
+	case math.IsNaN(o.rate) || math.IsInf(o.rate, 0):
+		return fmt.Errorf("-rate: %v is no rate", o.rate)
 	case o.online == stepName && o.rate*stepWork.Seconds() > 0.5:
 		return fmt.Errorf("-rate: a step is %v of work, so 250 a second at most", stepWork)
+	case o.online == stepName && o.rate > 0 && o.rate*o.run.Seconds() < 1:
+		return fmt.Errorf("-rate: no step in %v: a higher rate, or a longer -time", o.run)
 	case o.runs < 1 || o.run <= 0 || o.warm < 0 || o.rate < 0:
 		return errors.New("-runs, -time: more than 0; -warm, -rate: not below 0")
 	}
@@ -148,11 +153,16 @@ func generate(args []string) error {
 		Begun: func() { fmt.Println(beganLine) }}
 	got := l.Run()
 	out := told{Sent: got.Sent, Bad: got.Bad, Late: got.Late.ValueAtQuantile(99)}
-	if out.Latency, err = got.Took.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err != nil {
-		return err
-	}
 	if got.Err != nil {
 		out.Error = got.Err.Error()
+	}
+	return out.print(got.Took)
+}
+
+// print writes it to standard output, with the latencies.
+func (out told) print(took *hdrhistogram.Histogram) (err error) {
+	if out.Latency, err = took.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err != nil {
+		return err
 	}
 	return json.NewEncoder(os.Stdout).Encode(out)
 }
@@ -176,11 +186,7 @@ func step(args []string) error {
 	for _, ns := range slices.Concat(s.Run()...) {
 		openloop.Record(took, time.Duration(ns))
 	}
-	out := told{Sent: int(took.TotalCount())}
-	if out.Latency, err = took.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err != nil {
-		return err
-	}
-	return json.NewEncoder(os.Stdout).Encode(out)
+	return told{Sent: int(took.TotalCount())}.print(took)
 }
 
 // experiment runs everything and writes the report.

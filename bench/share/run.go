@@ -93,7 +93,7 @@ func (l *lab) measure(ctx context.Context, id string) (s sample, err error) {
 	}()
 	if id == "T" || id == "P" {
 		// Where the user has chosen the CPUs of a cgroup, homenode leaves it alone: here it is
-		// homenode that keeps both on the experiment's. Most kernels take them from an empty cgroup only.
+		// homenode that keeps both on the experiment's. Most kernels clear a CPU set only while the cgroup is empty.
 		if err := l.confine(false); err != nil {
 			return s, err
 		}
@@ -265,15 +265,15 @@ const beganLine = "counting"
 // load runs the generator in its cgroup, or the steps in that of online work. begun is called when it begins to count.
 func (l *lab) load(ctx context.Context, rate float64, warm, run time.Duration, begun func()) (out told, err error) {
 	cgroup := "generator"
+	var env []string // nil: this process's
 	argv := []string{"load", l.online.address, fmt.Sprint(rate), warm.String(), run.String(), strconv.Itoa(l.conns)}
 	if l.online.Name == stepName {
 		cgroup = "bench/online"
-		argv = []string{"step", strconv.Itoa(l.online.Threads), fmt.Sprint(rate), warm.String(), run.String()}
+		argv = []string{stepName, strconv.Itoa(l.online.Threads), fmt.Sprint(rate), warm.String(), run.String()}
+		env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
 	}
 	c := exec.CommandContext(ctx, l.self, argv...)
-	if l.online.Name == stepName {
-		c.Env = append(os.Environ(), "GODEBUG=asyncpreemptoff=1")
-	}
+	c.Env = env
 	c.Stderr = os.Stderr
 	pipe, err := c.StdoutPipe()
 	if err != nil {

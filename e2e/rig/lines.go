@@ -275,7 +275,7 @@ const linesNote = `
 - *left to*: the kernel alone or Homenode (` + "`caches: place`" + `), each with the kernel's cache-aware scheduling
   (` + "`llc_balancing`" + `) off and on. *Without caches* is Homenode with ` + "`caches: report`" + `: homes on nodes
   alone. *Observes* is a daemon that changes nothing: what it takes of the machine is the difference to the kernel
-  alone. The seed decides the order of them, and the order and distance in which work starts.
+  alone, and comes last. The seed decides the order of the others, and the order and distance in which work starts.
 - *process pairs*: three pairs of processes with one thread each. *A pod*: three processes of one thread. *A guest*: a
   process with two vCPU threads and an emulator thread, and a helper process; no virtual machine runs in it.
   These five run at once, 13 threads on 16 CPUs. *Six services*: two processes and three threads each, 18 threads on

@@ -458,7 +458,7 @@ func TestBoundedAndPure(t *testing.T) {
 }
 
 // TestLittleIsNotUnused: batch work that has less than a CPU may be unable to use it, next to an online-strict service or
-// at the start of a part of a tenth of a second. That is no sign that it asks for nothing: the use rises all the same.
+// at the start of a part of a tenth of a second. That is no sign that it asks for nothing: the use still rises.
 func TestLittleIsNotUnused(t *testing.T) {
 	const pool, online = 6.0, 0.1
 	var state goal.State

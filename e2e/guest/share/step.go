@@ -62,7 +62,7 @@ type steps struct {
 	yields spread  // how long batch work ran on where online work waited, each time
 }
 
-// runStep runs one case, or returns the reason why this kernel has it not.
+// runStep runs one case, or returns why this kernel lacks it.
 func runStep(t *lab.T, c tollCase, tag int) (x steps, why string) {
 	s := &tollSetup{t: t, hogs: c.hogs}
 	s.online = t.NewGroup(lab.CgroupRoot, "online"+strconv.Itoa(tag))
