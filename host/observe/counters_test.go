@@ -412,11 +412,11 @@ func TestNodeUse(t *testing.T) {
 	if s := r.look(); s.Nodes != nil {
 		t.Errorf("one look says %+v", s.Nodes)
 	}
-	// As the counters stand after 2,000 more ticks of each CPU.
+	// As the counters stand 20 s later: 2,000 ticks. What was found busy, by looking once a tick, tells nothing.
 	m.more["proc/stat"] = "cpu  0\n" +
-		"cpu0 1000 0 0 1000 0 0 0 5 0 0\ncpu1 500 500 0 1000 1000 0 0 5 0 0\ncpu2 0 0 0 2000 0 0 0 5 0 0\ncpu3 0 0 0 2000 0 0 0 5 0 0\n" +
+		"cpu0 1000 0 0 1000 0 0 0 5 0 0\ncpu1 500 500 0 1000 1000 0 0 5 0 0\ncpu2 0 0 0 3000 0 0 0 5 0 0\ncpu3 0 0 0 3000 0 0 0 5 0 0\n" +
 		"cpu4 0 0 0 3000 0 0 0 5 0 0\ncpu5 0 0 0 3000 0 0 0 5 0 0\ncpu6 0 0 250 2750 0 0 0 5 0 0\ncpu7 0 0 0 3000 0 0 0 5 0 0\n"
-	s := r.after(2 * time.Second)
+	s := r.after(20 * time.Second)
 	if len(s.Nodes) != 2 || s.Nodes[0].CPUUse != 1.5 || s.Nodes[1].CPUUse != 0.125 {
 		t.Errorf("use of nodes %+v, want 1.5 and 0.125 CPUs", s.Nodes)
 	}
@@ -430,22 +430,70 @@ func TestNodeUse(t *testing.T) {
 
 // Steal, idle and waiting are no use of a CPU; what is no line of one CPU tells nothing.
 func TestCPUTicks(t *testing.T) {
-	text := "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1 2 4 8 16 32 64 128 256 512\ncpu2 1 1 1 1 1 1 1\ncpu9 1 1 1 1 1 1 1 1\ncpux 1 1 1 1 1 1 1 1\ncpu 1 1 1 1 1 1 1 1\n" +
-		"cpu1 1 2 4 8 99999999999999999999 32 64 128\ncpu3 1 2 4 8 16 32 64 1125899906842625\nintr 1\ncpu2 9 9 9 9 9 9 9 9\n"
-	want := []cpuTicks{{1 + 2 + 4 + 32 + 64, 255}, {7, 15}, {5, 7}, {103, 127}}
-	if got := parseCPUTicks([]byte(text), 4); !slices.Equal(got, want) {
+	text := "cpu  1 2 3 4 5 6 7 8 9 10\ncpu0 1 2 4 8 16 32 64 128 256 512\ncpu2 1 1 1 1 1 1 1\n" +
+		"cpu9 1 1 1 1 1 1 1 1\ncpux 1 1 1 1 1 1 1 1\ncpu 1 1 1 1 1 1 1 1\n" +
+		"cpu1 1 2 4 99999999999999999999 16 32 64 128\ncpu3 1 2 4 8 16 32 64 1125899906842625\nintr 1\n" +
+		"cpu2 9 9 9 9 9 9 9 9\n"
+	want := []cpuTicks{{8 + 16 + 128, true}, {}, {}, {}}
+	got := parseCPUTicks([]byte(text), 4)
+	for i := range got {
+		if !got[i].known {
+			got[i].off = 0
+		}
+	}
+	if !slices.Equal(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
+	second := func(ticks uint64) cpuTicks { return cpuTicks{ticks, true} }
 	for _, tt := range []struct {
 		before, now cpuTicks
+		elapsed     time.Duration
 		want        float64
 	}{
-		{cpuTicks{10, 100}, cpuTicks{30, 180}, 0.25}, {cpuTicks{10, 100}, cpuTicks{10, 180}, 0}, {cpuTicks{10, 100}, cpuTicks{9, 180}, 0},
-		{cpuTicks{10, 100}, cpuTicks{30, 100}, 0}, {cpuTicks{10, 100}, cpuTicks{30, 99}, 0}, {cpuTicks{10, 100}, cpuTicks{90, 140}, 1},
+		{second(10), second(85), time.Second, 0.25},
+		{second(10), second(110), time.Second, 0},
+		{second(10), second(111), time.Second, 0}, // a tick more than there was time
+		{second(10), second(10), time.Second, 1},
+		{second(10), second(9), time.Second, 1}, // may go back by one
+		{second(10), second(60), 0, 0},
+		{second(10), second(60), -time.Second, 0},
+		{cpuTicks{}, second(60), time.Second, 0}, // it came
+		{second(10), cpuTicks{}, time.Second, 0}, // it went
 	} {
-		if got := tt.now.since(tt.before); got != tt.want {
-			t.Errorf("from %v to %v: %v, want %v", tt.before, tt.now, got, tt.want)
+		if got := tt.now.since(tt.before, tt.elapsed); got != tt.want {
+			t.Errorf("from %v to %v in %v: %v, want %v", tt.before, tt.now, tt.elapsed, got, tt.want)
 		}
+	}
+}
+
+// A tick is 10 ms: a scan that follows another within 100 ms has the use of the time before.
+func TestNodeUseOfAMoment(t *testing.T) {
+	stat := func(idle int) string {
+		var b strings.Builder
+		for cpu := range 8 {
+			fmt.Fprintf(&b, "cpu%d 0 0 0 %d 0 0 0 0 0 0\n", cpu, idle)
+		}
+		return b.String()
+	}
+	m := newFake()
+	m.more = map[string]string{"proc/stat": stat(0)}
+	r := newRig(t, m, Options{})
+	r.look()
+	m.more["proc/stat"] = stat(50)
+	if s := r.after(time.Second); s.Nodes[0].CPUUse != 2 {
+		t.Fatalf("half of the time idle is %v CPUs of 4", s.Nodes[0].CPUUse)
+	}
+	m.more["proc/stat"] = stat(51)
+	if s := r.after(40 * time.Millisecond); s.Nodes[0].CPUUse != 2 {
+		t.Errorf("40 ms later: %v CPUs, want the 2 of before", s.Nodes[0].CPUUse)
+	}
+	m.more["proc/stat"] = stat(60)
+	if s := r.after(160 * time.Millisecond); s.Nodes[0].CPUUse != 2 {
+		t.Errorf("200 ms later, half of them idle: %v CPUs, want 2", s.Nodes[0].CPUUse)
+	}
+	m.more["proc/stat"] = stat(60)
+	if s := r.after(200 * time.Millisecond); s.Nodes[0].CPUUse != 4 {
+		t.Errorf("never idle: %v CPUs, want 4", s.Nodes[0].CPUUse)
 	}
 }
 
@@ -637,8 +685,8 @@ func FuzzSched(f *testing.F) {
 			t.Errorf("%d nodes, on node %d", len(s.faults), s.node)
 		}
 		for _, c := range parseCPUTicks(b, 8) {
-			if c.busy > c.all {
-				t.Errorf("busy %d of %d", c.busy, c.all)
+			if c.known && c.off > 3<<50 {
+				t.Errorf("off %d", c.off)
 			}
 		}
 	})

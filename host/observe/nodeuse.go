@@ -3,6 +3,7 @@ package observe
 import (
 	"bytes"
 	"fmt"
+	"time"
 
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -10,17 +11,29 @@ import (
 	"github.com/homenode/homenode/host/observe/files"
 )
 
-// cpuTicks is the time of one CPU since boot.
-type cpuTicks struct{ busy, all uint64 }
+// cpuTicks is how long a CPU did no work since boot, in ticks of USER_HZ (10 ms): it was idle, it waited for a device
+// while idle, or the hypervisor had it.
+type cpuTicks struct {
+	off   uint64
+	known bool // the kernel has a line of this CPU
+}
+
+// cpuLook is when all CPUs were looked at, and what was found.
+type cpuLook struct {
+	at    time.Time
+	ticks []cpuTicks // by CPU; nil where nothing could be read
+}
+
+// userTick is a tick of /proc/stat.
+const userTick = 10 * time.Millisecond
+
+// leastUseWindow is the shortest time for which the use of CPUs is told: a tick more or less is a tenth of it. A scan
+// that follows sooner has the use of the time before.
+const leastUseWindow = 10 * userTick
 
 // nodeUse is what was done on each node since the last look; nil on the first.
 func (o *Observer) nodeUse() []workload.NodeUse {
-	before := o.cpuTicks
-	if b, err := o.files.Read("proc/stat", o.buf); err == nil {
-		o.cpuTicks = parseCPUTicks(b, len(o.nodeOf))
-	} else if o.cpuTicks = nil; !files.Gone(err) {
-		o.problems.add("proc/stat", "CPU use of nodes unknown", err)
-	}
+	o.lookAtCPUs()
 	traffic, from := o.readTraffic()
 	if o.last.IsZero() {
 		return nil
@@ -28,10 +41,10 @@ func (o *Observer) nodeUse() []workload.NodeUse {
 	out := make([]workload.NodeUse, len(o.host.Nodes))
 	for i, n := range o.host.Nodes {
 		u := workload.NodeUse{Node: n.ID, CPUUse: topology.None, Bandwidth: topology.None}
-		if len(before) == len(o.cpuTicks) && len(before) > 0 {
+		if len(o.cpuUse) > 0 {
 			u.CPUUse = 0
 			for cpu := range n.CPUs.All() {
-				u.CPUUse += o.cpuTicks[cpu].since(before[cpu])
+				u.CPUUse += o.cpuUse[cpu]
 			}
 		}
 		if mib, ok := traffic[int(n.ID)]; ok {
@@ -42,18 +55,45 @@ func (o *Observer) nodeUse() []workload.NodeUse {
 	return out
 }
 
-// since is the share of the time that the CPU was busy. Ticks of a CPU that is idle
-// may go back by one (Documentation/filesystems/proc.rst, iowait).
-func (t cpuTicks) since(before cpuTicks) float64 {
-	if t.all <= before.all || t.busy <= before.busy {
+// lookAtCPUs reads how busy each CPU was.
+func (o *Observer) lookAtCPUs() {
+	before := o.cpuLook
+	now := cpuLook{at: o.opts.Now()}
+	elapsed := now.at.Sub(before.at)
+	if before.ticks != nil && elapsed >= 0 && elapsed < leastUseWindow && len(before.ticks) == len(o.nodeOf) {
+		return
+	}
+	b, err := o.files.Read("proc/stat", o.buf)
+	switch {
+	case err == nil:
+		now.ticks = parseCPUTicks(b, len(o.nodeOf))
+	case !files.Gone(err):
+		o.problems.add("proc/stat", "CPU use of nodes unknown", err)
+	}
+	o.cpuLook, o.cpuUse = now, nil
+	if now.ticks == nil || len(before.ticks) != len(now.ticks) {
+		return
+	}
+	o.cpuUse = make([]float64, len(now.ticks))
+	for cpu, t := range now.ticks {
+		o.cpuUse[cpu] = t.since(before.ticks[cpu], elapsed)
+	}
+}
+
+// since is the share of a time in which the CPU was busy: what is left of the time. The kernel measures how long a CPU
+// is idle, but finds what it runs by looking once a tick: work that wakes with each tick, and sleeps before the next,
+// is found each time or never (kernel/sched/cputime.c, kernel/time/tick-sched.c). Ticks of a CPU that is idle may go
+// back by one (Documentation/filesystems/proc.rst, iowait).
+func (t cpuTicks) since(before cpuTicks, elapsed time.Duration) float64 {
+	if !t.known || !before.known || elapsed <= 0 {
 		return 0
 	}
-	return min(1, float64(t.busy-before.busy)/float64(t.all-before.all))
+	off := time.Duration(max(t.off, before.off)-before.off) * userTick
+	return max(0, 1-float64(off)/float64(elapsed))
 }
 
 // parseCPUTicks reads the lines "cpu3 user nice system idle iowait irq softirq steal
-// guest guest_nice" of /proc/stat. Guest time is in user time already; what the
-// hypervisor took is no use of this machine's.
+// guest guest_nice" of /proc/stat.
 func parseCPUTicks(b []byte, cpus int) []cpuTicks {
 	out := make([]cpuTicks, cpus)
 	for line := range bytes.Lines(b) {
@@ -62,24 +102,21 @@ func parseCPUTicks(b []byte, cpus int) []cpuTicks {
 			break // they come first
 		}
 		fields := bytes.Fields(rest)
-		if len(fields) < 8 || len(rest) == 0 || rest[0] == ' ' { // the sum over all
+		if len(fields) < 9 || rest[0] == ' ' { // the sum over all
 			continue
 		}
 		cpu, ok := proc.Number(fields[0])
 		if !ok || cpu >= uint64(cpus) {
 			continue
 		}
-		t := &out[cpu]
-		for i, f := range fields[1:min(len(fields), 9)] {
-			n, ok := proc.Number(f)
-			if !ok || n > 1<<50 {
-				break
-			}
-			t.all += n
-			if i != 3 && i != 4 && i != 7 { // idle, iowait, steal
-				t.busy += n
+		t := cpuTicks{known: true}
+		for _, i := range []int{4, 5, 8} { // idle, iowait, steal
+			n, ok := proc.Number(fields[i])
+			if t.off += n; !ok || n > 1<<50 {
+				t.known = false
 			}
 		}
+		out[cpu] = t
 	}
 	return out
 }

@@ -132,7 +132,8 @@ type Observer struct {
 	traffic  traffic
 	signals  signals
 	groups   groups
-	cpuTicks []cpuTicks // by CPU, of the last look
+	cpuLook  cpuLook
+	cpuUse   []float64 // by CPU, 0 to 1, until the last look; nil where nothing tells
 
 	buf   []byte
 	tids  []int
