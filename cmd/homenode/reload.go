@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strconv"
 	"syscall"
 	"time"
@@ -149,10 +150,18 @@ func smallPages() {
 	_ = unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0) // a kernel without huge pages knows no such call
 }
 
+// fewCPUs bounds how many CPUs the daemon computes on at a time. Its scans need one; Go's collector would take every
+// idle CPU for its few milliseconds, and work that wakes then waits behind it.
+func fewCPUs() {
+	const most = 2
+	runtime.GOMAXPROCS(min(most, runtime.GOMAXPROCS(0)))
+}
+
 // runDaemon is `homenode daemon`.
 func runDaemon(ctx context.Context, o cli.DaemonOptions) error {
 	slog.SetDefault(slog.New(logHandler(o)))
 	smallPages()
+	fewCPUs()
 	read := cli.Reading(ctx, os.Stderr)
 	h := newHangup(ctx) // before the files are read: nothing is lost that is changed later
 	before, reloaded := inherited()
