@@ -31,6 +31,10 @@ const rest = 500 * time.Millisecond
 // before, mostly from before the load rose; the second one has the use since then alone.
 const again = 200 * time.Millisecond
 
+// mostRest bounds what rest grows to where triggers follow each other: a scan takes CPU time itself, and must not call
+// for the next one. From there on the scans of the daemon's period see to it.
+const mostRest = 2 * time.Second
+
 // kernel sets triggers and waits for them. A trigger is named by its file descriptor.
 type kernel interface {
 	// set sets a trigger on the file of a cgroup, a path below the cgroup root. The error is fs.ErrNotExist
@@ -48,6 +52,7 @@ type Source struct {
 	kernel kernel
 	wake   chan struct{}
 	pause  func(time.Duration) // returns then, or when the source ends
+	now    func() time.Time
 
 	mu     sync.Mutex // guards the two fields below, while triggers are set and removed
 	daemon control.Standing
@@ -69,11 +74,11 @@ func New(ctx context.Context, cgroupRoot string) (*Source, error) {
 		case <-time.After(d):
 		}
 	}
-	return newSource(ctx, k, pause), nil
+	return newSource(ctx, k, pause, time.Now), nil
 }
 
-func newSource(ctx context.Context, k kernel, pause func(time.Duration)) *Source {
-	s := &Source{kernel: k, wake: make(chan struct{}, 1), pause: pause, on: map[string]int{}}
+func newSource(ctx context.Context, k kernel, pause func(time.Duration), now func() time.Time) *Source {
+	s := &Source{kernel: k, wake: make(chan struct{}, 1), pause: pause, now: now, on: map[string]int{}}
 	context.AfterFunc(ctx, k.stop)
 	go s.follow()
 	return s
@@ -163,6 +168,8 @@ func wanted(now control.Attention) (out []string) {
 
 // follow wakes the daemon until the source ends.
 func (s *Source) follow() {
+	var ended time.Time // the newest pause
+	quiet := rest
 	for {
 		fired, gone, err := s.kernel.wait()
 		if err != nil {
@@ -172,10 +179,16 @@ func (s *Source) follow() {
 		if len(fired) == 0 {
 			continue
 		}
+		if s.now().Sub(ended) < quiet {
+			quiet = min(2*quiet, mostRest)
+		} else {
+			quiet = rest
+		}
 		s.rouse()
 		s.pause(again)
 		s.rouse()
-		s.pause(rest - again) // the kernel keeps what fires meanwhile
+		s.pause(quiet - again) // the kernel keeps what fires meanwhile
+		ended = s.now()
 	}
 }
 

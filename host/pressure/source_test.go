@@ -94,13 +94,15 @@ func (t *told) Admit(context.Context, control.PlaceRequest) (workload.Placement,
 	return workload.Placement{}, errors.New("not asked here")
 }
 
-func begin(t *testing.T) (*Source, *fake, *told) { return beginWith(t, func(time.Duration) {}) }
+func begin(t *testing.T) (*Source, *fake, *told) {
+	return beginWith(t, func(time.Duration) {}, time.Now)
+}
 
-func beginWith(t *testing.T, pause func(time.Duration)) (*Source, *fake, *told) {
+func beginWith(t *testing.T, pause func(time.Duration), now func() time.Time) (*Source, *fake, *told) {
 	f, d := newFake(), &told{}
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
-	s := newSource(ctx, f, pause)
+	s := newSource(ctx, f, pause, now)
 	s.Join(d)
 	return s, f, d
 }
@@ -180,13 +182,15 @@ func TestWake(t *testing.T) {
 }
 
 // TestWakesTwice: a trigger wakes the daemon at once and again a little later, for the use since the load rose. However
-// many cgroups wait, and at different times, that is all in a window.
+// many cgroups wait, and at different times, that is all in a window, and in a longer one while triggers follow each
+// other.
 func TestWakesTwice(t *testing.T) {
 	paused, goOn := make(chan time.Duration), make(chan bool)
+	clock := time.Unix(0, 0) // only follow has it
 	s, f, d := beginWith(t, func(d time.Duration) {
 		paused <- d
 		<-goOn
-	})
+	}, func() time.Time { return clock })
 	pause := func(want time.Duration) {
 		t.Helper()
 		select {
@@ -203,13 +207,26 @@ func TestWakesTwice(t *testing.T) {
 	fired := func(file string) func() ([]int, []int) {
 		return func() ([]int, []int) { return []int{f.trigger(file)}, nil }
 	}
-	for _, file := range []string{"/web/cpu.pressure", "/db/cpu.pressure"} {
-		f.events <- fired(file)
+	for _, x := range []struct {
+		after time.Duration // since the pause of the one before
+		rest  time.Duration
+	}{
+		{time.Hour, rest},
+		{0, 2 * rest}, // each follows the one before: they may be of the scans themselves
+		{2*rest - 1, 4 * rest},
+		{time.Second, mostRest},
+		{0, mostRest},
+		{mostRest, rest},
+	} {
+		f.events <- func() ([]int, []int) {
+			clock = clock.Add(x.after)
+			return fired("/web/cpu.pressure")()
+		}
 		pause(again)
 		woken(t, s, true)
 		woken(t, s, false)
 		goOn <- true
-		pause(rest - again)
+		pause(x.rest - again)
 		woken(t, s, true)
 		select {
 		case f.events <- fired("/db/cpu.pressure"): // the kernel keeps it
