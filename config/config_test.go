@@ -258,7 +258,7 @@ func TestSettings(t *testing.T) {
 		s.Policy.Reserved.String() != "0" || s.Policy.ReservedMemory != 1<<20 || s.Policy.Overcommit != 2 || s.Policy.Packing != "pack" ||
 		s.Arrange.MinMemory != 8<<10 || s.Arrange.MinCPU != 3 || s.MinAge != 7*time.Second || !slices.Equal(s.Include, []string{"a*"}) || !slices.Equal(s.Exclude, []string{"b"}) ||
 		s.Arrange.MoveBandwidth != 8<<20 || s.Balance.Enabled || s.Balance.Window != 9*time.Second || s.Balance.Horizon != 11*time.Second || s.Balance.Cooldown != 13*time.Second ||
-		s.Share != (share.Settings{On: true, Target: 0.7, Idle: 3, MaxWait: 0.025, Freeze: true, EvictAfter: 10 * time.Minute, Stop: true, Probation: 2 * time.Minute}) ||
+		s.Share != (share.Settings{On: true, Target: 0.7, Idle: 3, MaxWait: 0.025, Freeze: true, EvictAfter: 10 * time.Minute, Stop: true, Probation: 2 * time.Minute, Spare: 1}) ||
 		!reflect.DeepEqual(s.Base, share.Base{Memory: 0.9, Protect: true, Burst: true, IOWeight: 10, Cache: share.CacheLimit{Cache: 30, Bandwidth: 50}, IO: []share.IOMax{{Device: "sda", Read: 2 << 20, WriteIOPS: 9}, {Device: "sdb", Write: 1 << 20, ReadIOPS: 7}}}) {
 		t.Errorf("got %+v", s)
 	}

@@ -98,7 +98,7 @@ func (s *Share) validate() error {
 func (s *Share) settings() share.Settings {
 	return share.Settings{On: s.Enabled, Target: s.Target / 100, Idle: s.Idle, MaxWait: s.MaxWait / 100,
 		Freeze: s.Freeze, EvictAfter: s.EvictAfter, Stop: s.Stop, Scheduler: s.SchedExt == SchedExtAuto,
-		Probation: s.Probation}
+		Probation: s.Probation, Spare: share.DefaultSettings().Spare}
 }
 
 // validateBase checks what sharing sets beside CPU sets.

@@ -343,6 +343,9 @@ func TestSchedulerUpgradeEnds(t *testing.T) {
 	f := kernelled(t)
 	f.scans(4)
 	f.s.Scheduler.Ask = 77
+	if f.twin != nil {
+		f.twin.Scheduler.Ask = 77
+	}
 	f.ask(Request{Undo: &Which{All: true}})
 	if r, ok := f.replies[77]; !ok || r.Failed == nil || f.loaded() != "" {
 		t.Errorf("answered %v: %s", ok, asJSON(t, r))

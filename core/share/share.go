@@ -28,13 +28,16 @@ type Settings struct {
 	Scheduler bool `json:"scheduler,omitempty"`
 	// Probation is how long another version must hold before it is kept.
 	Probation time.Duration `json:"probation,omitempty"`
+	// Spare is the number of cores that batch work has besides those that its budget needs, 0 or more, where that
+	// scheduler holds it to the budget.
+	Spare int `json:"spare,omitempty"`
 }
 
 // DefaultSettings returns settings that are off. 65 % is Koordinator's target; a service on a half
 // busy host waits about five percent of the time anyway. Freezing is off, because a client of batch
 // work would wait forever.
 func DefaultSettings() Settings {
-	return Settings{Target: 0.65, MaxWait: 0.05}
+	return Settings{Target: 0.65, MaxWait: 0.05, Spare: 1}
 }
 
 // Input is the use of CPUs in one scan.
@@ -42,6 +45,8 @@ type Input struct {
 	At    time.Time
 	Nodes []Node // rising by ID
 	Work  []Work // batch workloads, rising by ID
+	// Scheduled: a scheduler in the kernel holds batch work to the budget, CPU by CPU.
+	Scheduled bool
 	Settings
 }
 
@@ -202,6 +207,10 @@ const (
 	// taken back, on nodes where it is met by whole cores alone. More than a half, at which it
 	// is given: else a budget that hardly changes would swing.
 	slack = 0.75
+
+	// crumb and crumbOf bound what is left of a whole CPU and is not given, in CPUs and as a part of the whole CPUs of
+	// the budget.
+	crumb, crumbOf = 0.2, 0.05
 
 	// patience is the time between two workloads that are frozen or let go: what the first
 	// brought must be seen before.
@@ -391,12 +400,16 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 		m.Fell, m.Shrank = true, in.At
 		b.Why = append(b.Why, words.Because(words.ShareShrunk, before-m.CPUs))
 	}
-	m.cover(n, now.Room, trims)
+	spare := 0
+	if in.Scheduled {
+		spare = in.Spare
+	}
+	m.cover(n, now.Room, trims, spare)
 	m.level(in, n, trims)
 	if m.CPUs <= low {
 		b.Why = append(b.Why, words.Because(words.ShareFloor, m.CPUs))
 	}
-	b.CPUs, b.Given = m.CPUs, m.Given
+	b.CPUs, b.Given = m.may(), m.Given
 	return b
 }
 
@@ -527,62 +540,4 @@ func (m *NodeState) more(now Sample, s *seen, pool float64) (cpus float64, when 
 		when = max(when, hold)
 	}
 	return cpus, when
-}
-
-// cover gives the whole cores that the budget needs, the last of the node first. Where limits
-// hold batch work to the budget, that is all of it; else to the nearest core, within the room.
-func (m *NodeState) cover(n *Node, room float64, trims bool) {
-	for _, c := range n.Cores[:len(n.Cores)-1] { // the last is the floor
-		have, core := float64(m.Given.Len()), float64(c.Len())
-		if (trims && have-core < m.CPUs+core/4) || (!trims && have <= room && have <= m.CPUs+slack*core) {
-			break
-		}
-		m.Given = m.Given.Minus(c)
-	}
-	more, most := 0, int(growth*float64(n.Pool.Len()))
-	for _, c := range slices.Backward(n.Cores) {
-		have, core := float64(m.Given.Len()), float64(c.Len())
-		if c.SubsetOf(m.Given) {
-			continue
-		}
-		if (trims && have >= m.CPUs) ||
-			(!trims && (have+core > room || have+core/2 > m.CPUs || (more > 0 && more+c.Len() > most))) {
-			return
-		}
-		m.Given, more = m.Given.Union(c), more+c.Len()
-	}
-}
-
-// level is how much each batch workload may use of a node at most, so that all together use
-// the budget and not all of the cores that it needs. Who wants more than that has that, and
-// all of those alike, as the kernel shares among cgroups of one weight.
-func (m *NodeState) level(in *Input, n *Node, trims bool) {
-	given, half := float64(m.Given.Len()), point/2*float64(n.Pool.Len())
-	if m.Loose = given-m.CPUs < half; !trims {
-		m.Level, m.Loose = 0, false
-		return
-	}
-	var wants []float64
-	total, hungry := 0.0, 0
-	for i := range in.Work {
-		w := &in.Work[i]
-		if !w.CPUs.Intersects(n.Pool) {
-			continue
-		}
-		use := w.Use * w.on(n.ID)
-		if total += use; w.Max > 0 && w.Use >= 0.9*w.Max {
-			use, hungry = math.Inf(1), hungry+1
-		}
-		wants = append(wants, use)
-	}
-	switch {
-	case m.Loose && hungry == 0:
-		m.Level = 0
-		return
-	case !m.Loose && total <= m.CPUs+half && (m.Level == 0 || hungry == 0):
-		return
-	}
-	if level := fill(wants, m.CPUs); m.Level == 0 || math.Abs(level-m.Level)*float64(max(1, hungry)) > half {
-		m.Level = level
-	}
 }

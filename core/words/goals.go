@@ -18,8 +18,10 @@ var (
 		"users gives way for it. The operator can set one in the configuration (slo of a rule).")
 	GoalBegins = says("goal-begins", "The use starts at {%}: the CPUs that batch work had before are no evidence.")
 	GoalNear   = says("goal-near", "The use stays: {%} of the limit is left, and the margin for noise is {%}.")
-	GoalFalls  = says("goal-falls", "The use stays for one more scan: the value has fallen since the last step back.")
-	GoalLeast  = says("goal-least", "{} misses its goal with batch work at its minimum: batch work is not the "+
+	GoalOld    = says("goal-old", "The use stays for another {for}: part of the value was measured before the last "+
+		"step back.")
+	GoalFalls = says("goal-falls", "The use stays for one more scan: the value has fallen since the last step back.")
+	GoalLeast = says("goal-least", "{} misses its goal with batch work at its minimum: batch work is not the "+
 		"cause, or not through its CPUs.")
 	GoalNext    = says("goal-next-value", "Missed: the use stays until the metric has a new value.")
 	GoalBack    = says("goal-back", "Missed: the use goes from {%} to {%} at once.")

@@ -129,7 +129,16 @@ func (m *Past) peak(n int) float64 {
 }
 
 // falling reports whether the newest value is below the one before by more than noise.
-func (m *Past) falling() bool {
+func (m *Past) falling() bool { return m.gained() > m.margin()/3 }
+
+// rising reports whether the newest value is above the one before by more than noise.
+func (m *Past) rising() bool { return m.gained() < -m.margin()/3 }
+
+// gained returns how much more slack the newest value leaves than the one before.
+func (m *Past) gained() float64 {
 	n := len(m.Values)
-	return n >= 2 && slack(m.Most, m.Values[n-1]) > slack(m.Most, m.Values[n-2])+m.margin()/3
+	if n < 2 {
+		return 0
+	}
+	return slack(m.Most, m.Values[n-1]) - slack(m.Most, m.Values[n-2])
 }

@@ -82,8 +82,10 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 	s.Well = 0
 	s.endTrial()
 	now := min(s.Use, max(in.busy(), s.floor(in)))
-	if s.Misses > 0 && m.falling() && in.At.Sub(s.Changed) < v.Window {
-		return words.Because(words.GoalFalls)
+	if s.Misses == 0 { // what is busy now may have fallen since what was measured
+		now = min(s.Use, max(now, s.Held))
+	} else if wait := s.wait(in, v, m); !wait.None() {
+		return wait
 	}
 	if s.Misses == 0 {
 		if !s.Missed.IsZero() && in.At.Sub(s.Missed) < often {
@@ -116,6 +118,20 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 		return words.Because(words.GoalLeast, string(v.Workload))
 	}
 	return words.Because(words.GoalBack, before, s.Use)
+}
+
+// wait returns why a value that misses its goal does not call for another step: it was measured, in part, before the
+// last one.
+func (s *State) wait(in *Input, v *Verdict, m *Past) words.Reason {
+	age := in.At.Sub(s.Changed)
+	rest := min(v.Window, mostOld) - age
+	switch {
+	case m.falling() && age < v.Window:
+		return words.Because(words.GoalFalls)
+	case !m.rising() && rest > 0:
+		return words.Because(words.GoalOld, rest)
+	}
+	return words.Reason{}
 }
 
 // forward raises the use by a step.

@@ -98,28 +98,39 @@ func TestBack(t *testing.T) {
 	if !near(s.Use, 0.45) || !near(s.Ceiling, 0.45) {
 		t.Errorf("from what was busy: %+v", s)
 	}
+	s = State{Use: 0.9, Held: 0.8, Levels: make([]Level, levels), Level: 2} // a spike took from batch work meanwhile
+	s.back(full(0.5), v, m)
+	if !near(s.Use, 0.75) || !near(s.Ceiling, 0.75) {
+		t.Errorf("from what was busy when the goals held last: %+v", s)
+	}
 }
 
-// TestFallingWaits: while the metric falls after a step back, no further step follows within its window.
-func TestFallingWaits(t *testing.T) {
+// TestOldWaits: a value that was measured before the last step back, in part, calls for no further step, unless it
+// rises.
+func TestOldWaits(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		misses int
 		values []float64
+		window time.Duration
 		since  time.Duration
-		waits  bool
+		why    words.Code
 	}{
-		{"it falls", 1, []float64{2, 1.5}, 10*time.Second - 1, true},
-		{"it falls, after the window", 1, []float64{2, 1.5}, 10 * time.Second, false},
-		{"it does not fall", 1, []float64{2, 2}, time.Second, false},
-		{"the first miss", 0, []float64{2, 1.5}, time.Second, false},
-		{"two misses", 2, []float64{2, 1.5}, time.Second, true},
+		{"it falls", 1, []float64{2, 1.5}, 10 * time.Second, 10*time.Second - 1, words.GoalFalls},
+		{"it falls, after the window", 1, []float64{2, 1.5}, 10 * time.Second, 10 * time.Second, words.GoalBack},
+		{"it does not fall", 1, []float64{2, 2}, 10 * time.Second, time.Second, words.GoalOld},
+		{"it does not fall, after the window", 1, []float64{2, 2}, 4 * time.Second, 4 * time.Second, words.GoalBack},
+		{"it does not fall for long", 1, []float64{2, 2}, time.Minute, mostOld, words.GoalBack},
+		{"it falls slowly", 1, []float64{2, 1.5}, time.Minute, mostOld, words.GoalFalls},
+		{"it rises", 1, []float64{1.5, 2}, 10 * time.Second, time.Second, words.GoalBack},
+		{"the first miss", 0, []float64{2, 1.5}, 10 * time.Second, time.Second, words.GoalBack},
+		{"two misses", 2, []float64{2, 1.5}, 10 * time.Second, time.Second, words.GoalFalls},
 	} {
 		s := State{Use: 0.8, Misses: c.misses, Changed: start.Add(-c.since), Levels: make([]Level, levels)}
 		v, m := missed(0.5)
-		m.Values = c.values
+		m.Values, v.Window = c.values, c.window
 		why := s.back(full(0.8), v, m)
-		if waits := why.Code == words.GoalFalls; waits != c.waits || (s.Misses == c.misses) != c.waits {
+		if why.Code != c.why || (s.Misses == c.misses) != (c.why != words.GoalBack) {
 			t.Errorf("%s: %v", c.name, why)
 		}
 	}

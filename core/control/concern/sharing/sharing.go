@@ -326,7 +326,8 @@ func (t *turn) input() share.Input {
 	policy := t.Policy
 	p := t.Plan
 	mine := t.mine
-	in := share.Input{At: t.Began.Round(0).UTC(), Settings: t.settings.Share}
+	in := share.Input{At: t.Began.Round(0).UTC(), Settings: t.settings.Share,
+		Scheduled: t.Journal.Of(plan.Scheduler, string(share.SchedulerID)) != nil}
 	var dedicated topology.CPUSet
 	for i := range p.Placements {
 		if x := &p.Placements[i]; x.Class == workload.Dedicated {
