@@ -9,8 +9,7 @@ import (
 // hold batch work to the budget, that is all of it; else to the nearest core, within the room.
 // A scheduler holds batch work to the budget on whatever CPUs it has, and gets spare cores to choose from:
 // without them each thread that wakes on one of its CPUs costs batch work that CPU.
-func (m *NodeState) cover(n *Node, room float64, trims bool, spare int) {
-	cpus := m.may()
+func (m *NodeState) cover(n *Node, cpus, room float64, trims bool, spare int) {
 	if trims {
 		cpus += float64(spare * width(n))
 	}
@@ -48,9 +47,8 @@ func (m *NodeState) may() float64 {
 // level is how much each batch workload may use of a node at most, so that all together use
 // the budget and not all of the cores that it needs. Who wants more than that has that, and
 // all of those alike, as the kernel shares among cgroups of one weight.
-func (m *NodeState) level(in *Input, n *Node, trims bool) {
+func (m *NodeState) level(in *Input, n *Node, cpus float64, trims bool) {
 	given, half := float64(m.Given.Len()), point/2*float64(n.Pool.Len())
-	cpus := m.may()
 	if m.Loose = given-cpus < half; !trims {
 		m.Level, m.Loose = 0, false
 		return

@@ -404,12 +404,13 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 	if in.Scheduled {
 		spare = in.Spare
 	}
-	m.cover(n, now.Room, trims, spare)
-	m.level(in, n, trims)
+	may := m.may()
+	m.cover(n, may, now.Room, trims, spare)
+	m.level(in, n, may, trims)
 	if m.CPUs <= low {
 		b.Why = append(b.Why, words.Because(words.ShareFloor, m.CPUs))
 	}
-	b.CPUs, b.Given = m.may(), m.Given
+	b.CPUs, b.Given = may, m.Given
 	return b
 }
 

@@ -41,7 +41,9 @@ func (in *Input) busy() float64 {
 func (s *State) step(in *Input, out *Outcome) words.Reason {
 	v := &out.Goals[out.Worst]
 	m := &s.Goals[out.Worst]
-	s.Low = min(s.Low, v.Slack)
+	if s.Low = min(s.Low, v.Slack); v.State == Missed || in.At.Sub(s.Fell) < v.Window {
+		s.Low, s.LowFrom = 1, in.At // what was measured before the last step back is no evidence against more
+	}
 	if v.State == Missed {
 		if s.Misses > 0 && !s.newMiss(out) {
 			return words.Because(words.GoalNext)

@@ -136,6 +136,27 @@ func TestOldWaits(t *testing.T) {
 	}
 }
 
+// TestSlackAfterMiss: the slack that counts for a higher ceiling begins when all that is measured is from after the last
+// step back.
+func TestSlackAfterMiss(t *testing.T) {
+	for _, c := range []struct {
+		since time.Duration
+		low   float64
+		from  time.Time
+	}{
+		{10*time.Second - 1, 1, start}, {10 * time.Second, 0.01, start.Add(-time.Minute)},
+	} {
+		held, m := missed(0)
+		held.Slack, held.State = 0.01, Near
+		s := State{Use: 0.5, Low: 0.2, LowFrom: start.Add(-time.Minute), Fell: start.Add(-c.since), Changed: start,
+			Goals: []Past{*m}, Levels: make([]Level, levels)}
+		s.step(full(0.5), &Outcome{Goals: []Verdict{*held}})
+		if s.Low != c.low || !s.LowFrom.Equal(c.from) {
+			t.Errorf("%v after the step: least slack %v since %v", c.since, s.Low, s.LowFrom)
+		}
+	}
+}
+
 // TestHold: slack is watched for longer where misses come often.
 func TestHold(t *testing.T) {
 	for _, c := range []struct {
@@ -164,7 +185,7 @@ func TestStep(t *testing.T) {
 	s.Goals = []Past{{Most: 1, Values: []float64{1.1}}}
 	v, _ := missed(0.1)
 	out := &Outcome{Goals: []Verdict{*v}}
-	if why := s.step(full(0.8), out); why.Code != words.GoalNext || s.Use != 0.8 || !near(s.Low, -0.1) {
+	if why := s.step(full(0.8), out); why.Code != words.GoalNext || s.Use != 0.8 || s.Low != 1 || s.LowFrom != start {
 		t.Errorf("the same miss seen again: %v, %+v", why, s)
 	}
 	s.Goals[0].New = true
