@@ -30,6 +30,7 @@ func TestCoreMore(t *testing.T) {
 		want      int
 	}{
 		{false, 3.4, 4}, {true, 3.4, 6}, {false, 1.4, 2}, {true, 1.4, 4}, {true, 8, 8},
+		{true, 0, 2}, // the minimum
 	} {
 		n := node(0, 0, 4, 2)
 		n.Online = 0.75*8 - tt.budget
@@ -42,6 +43,9 @@ func TestCoreMore(t *testing.T) {
 		}
 		var out Outcome
 		var was State
+		if tt.budget == 0 {
+			in.Target = 0.02
+		}
 		for range 90 {
 			out, was = Decide(in, was)
 			in.At = in.At.Add(2 * time.Second)

@@ -401,10 +401,13 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 		b.Why = append(b.Why, words.Because(words.ShareShrunk, before-m.CPUs))
 	}
 	spare := 0
-	if in.Scheduled {
+	if in.Scheduled && m.CPUs > low && !waits(in, n) {
 		spare = in.Spare
 	}
-	may := m.may()
+	may := max(min(low, m.CPUs), m.may())
+	if may < m.CPUs {
+		b.Why = append(b.Why, words.Because(words.ShareCrumb, m.CPUs, may))
+	}
 	m.cover(n, may, now.Room, trims, spare)
 	m.level(in, n, may, trims)
 	if m.CPUs <= low {

@@ -22,7 +22,9 @@ var (
 	ShareGrown    = says("share-grown", "{.2f} CPUs were just added; one scan adds at most a tenth of the CPUs.")
 	ShareSettling = says("share-settling", "Batch work gets more in {for} if the CPUs stay free until then.")
 	ShareFloor    = says("share-floor", "Batch work is at its guaranteed minimum: {.2f} CPUs.")
-	ShareWaits    = says("share-waits",
+	ShareCrumb    = says("share-crumb", "Of {.2f} CPUs batch work gets {.2f}: a small part of a CPU costs the "+
+		"slowest answers of online work as much as a whole one.")
+	ShareWaits = says("share-waits",
 		"{} waited for a CPU {%} of the time (limit {%}): batch work loses cores until the wait is below the limit.")
 	ShareSet = says("share-set", "Batch work runs on {cpus} of {nodes}: the target of {%} busy CPUs minus "+
 		"online work, the system and the CPUs kept idle.")

@@ -27,13 +27,9 @@ type cpuLook struct {
 // userTick is a tick of /proc/stat.
 const userTick = 10 * time.Millisecond
 
-// leastUseWindow is the shortest time for which the use of CPUs is told: a tick more or less is a tenth of it. A scan
-// that follows sooner has the use of the time before.
-const leastUseWindow = 10 * userTick
-
 // nodeUse is what was done on each node since the last look; nil on the first.
 func (o *Observer) nodeUse() []workload.NodeUse {
-	o.lookAtCPUs()
+	use := o.lookAtCPUs()
 	traffic, from := o.readTraffic()
 	if o.last.IsZero() {
 		return nil
@@ -41,11 +37,12 @@ func (o *Observer) nodeUse() []workload.NodeUse {
 	out := make([]workload.NodeUse, len(o.host.Nodes))
 	for i, n := range o.host.Nodes {
 		u := workload.NodeUse{Node: n.ID, CPUUse: topology.None, Bandwidth: topology.None}
-		if len(o.cpuUse) > 0 {
-			u.CPUUse = 0
+		if len(use) > 0 {
+			sum := 0.0
 			for cpu := range n.CPUs.All() {
-				u.CPUUse += o.cpuUse[cpu]
+				sum += use[cpu]
 			}
+			u.CPUUse = max(0, sum)
 		}
 		if mib, ok := traffic[int(n.ID)]; ok {
 			u.Bandwidth, u.BandwidthFrom = int64(mib), from
@@ -55,41 +52,41 @@ func (o *Observer) nodeUse() []workload.NodeUse {
 	return out
 }
 
-// lookAtCPUs reads how busy each CPU was.
-func (o *Observer) lookAtCPUs() {
+// lookAtCPUs returns how busy each CPU was since the last look; nil where nothing tells.
+func (o *Observer) lookAtCPUs() []float64 {
 	before := o.cpuLook
-	now := cpuLook{at: o.opts.Now()}
-	elapsed := now.at.Sub(before.at)
-	if before.ticks != nil && elapsed >= 0 && elapsed < leastUseWindow && len(before.ticks) == len(o.nodeOf) {
-		return
-	}
+	o.cpuLook = cpuLook{at: o.opts.Now()}
 	b, err := o.files.Read("proc/stat", o.buf)
-	switch {
-	case err == nil:
-		now.ticks = parseCPUTicks(b, len(o.nodeOf))
-	case !files.Gone(err):
-		o.problems.add("proc/stat", "CPU use of nodes unknown", err)
+	if err != nil {
+		if !files.Gone(err) {
+			o.problems.add("proc/stat", "CPU use of nodes unknown", err)
+		}
+		return nil
 	}
-	o.cpuLook, o.cpuUse = now, nil
-	if now.ticks == nil || len(before.ticks) != len(now.ticks) {
-		return
+	now := &o.cpuLook
+	now.at = now.at.Add(o.opts.Now().Sub(now.at) / 2) // reading takes time
+	now.ticks = parseCPUTicks(b, len(o.nodeOf))
+	if len(before.ticks) != len(now.ticks) {
+		return nil
 	}
-	o.cpuUse = make([]float64, len(now.ticks))
+	use := make([]float64, len(now.ticks))
 	for cpu, t := range now.ticks {
-		o.cpuUse[cpu] = t.since(before.ticks[cpu], elapsed)
+		use[cpu] = t.since(before.ticks[cpu], now.at.Sub(before.at))
 	}
+	return use
 }
 
-// since is the share of a time in which the CPU was busy: what is left of the time. The kernel measures how long a CPU
+// since is the share of a time in which the CPU was busy: what is left of the time. It may be below 0 by a few ticks,
+// which even out over the CPUs of a node. Where an idle CPU has no tick, as is usual, the kernel measures how long it
 // is idle, but finds what it runs by looking once a tick: work that wakes with each tick, and sleeps before the next,
 // is found each time or never (kernel/sched/cputime.c, kernel/time/tick-sched.c). Ticks of a CPU that is idle may go
-// back by one (Documentation/filesystems/proc.rst, iowait).
+// back by one (Documentation/filesystems/proc.rst, iowait); a CPU that was off begins anew, and nothing is known.
 func (t cpuTicks) since(before cpuTicks, elapsed time.Duration) float64 {
-	if !t.known || !before.known || elapsed <= 0 {
+	if !t.known || !before.known || elapsed <= 0 || t.off+2 < before.off {
 		return 0
 	}
 	off := time.Duration(max(t.off, before.off)-before.off) * userTick
-	return max(0, 1-float64(off)/float64(elapsed))
+	return 1 - float64(off)/float64(elapsed)
 }
 
 // parseCPUTicks reads the lines "cpu3 user nice system idle iowait irq softirq steal

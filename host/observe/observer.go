@@ -133,7 +133,6 @@ type Observer struct {
 	signals  signals
 	groups   groups
 	cpuLook  cpuLook
-	cpuUse   []float64 // by CPU, 0 to 1, until the last look; nil where nothing tells
 
 	buf   []byte
 	tids  []int

@@ -18,6 +18,6 @@
 // (TestTriggersFollowAttention). At most 64 stand at a time (TestMostTriggers). cmd/homenode has the source in
 // enforce mode only.
 //
-// Invariant: the daemon is woken twice in 500 ms at most, however many triggers fire, and twice in 2 s where they
-// follow each other (TestWakesTwice).
+// Invariant: the daemon is woken twice in 500 ms at most, however many triggers fire; the 500 ms grow to 2 s
+// where they follow each other (TestWakesTwice).
 package pressure

@@ -32,7 +32,7 @@ const rest = 500 * time.Millisecond
 const again = 200 * time.Millisecond
 
 // mostRest bounds what rest grows to where triggers follow each other: a scan takes CPU time itself, and must not call
-// for the next one. From there on the scans of the daemon's period see to it.
+// for the next one. It is the default of the daemon's period.
 const mostRest = 2 * time.Second
 
 // kernel sets triggers and waits for them. A trigger is named by its file descriptor.

@@ -10,8 +10,8 @@
 //   - The goal with the least slack decides. Slack drives the size of each step, as in Heracles
 //     (Lo and others, ISCA 2015).
 //   - A missed goal lowers the use at once. A second miss halves what batch work has, a third one
-//     leaves it its minimum. A step needs evidence from after the last one: a value that falls, or that stays while
-//     its window reaches back before that step, for 10 s at most, waits.
+//     leaves it its minimum. A step needs evidence from after the last one: while the window of its
+//     metric reaches back before that step, a value that falls waits, and one that stays waits for 30 s at most.
 //   - Two scans with more slack than the margin raise the use by one step. The margin follows the
 //     noise of the metric. Nothing is raised that batch work does not ask for.
 //   - The use after a missed goal is a ceiling. It is raised when the least slack over a whole hold,

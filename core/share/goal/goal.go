@@ -133,7 +133,7 @@ const (
 
 	// mostOld is how long a missed value is taken for one of before the last step back, unless it rises; at most the
 	// window of its metric.
-	mostOld = 10 * time.Second
+	mostOld = 30 * time.Second
 
 	// often is how soon after the last miss another one is too many: a miss lasts a scan of 2 s, and 0.5 % of the
 	// time is one every seven minutes.

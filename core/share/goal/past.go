@@ -129,16 +129,25 @@ func (m *Past) peak(n int) float64 {
 }
 
 // falling reports whether the newest value is below the one before by more than noise.
-func (m *Past) falling() bool { return m.gained() > m.margin()/3 }
+func (m *Past) falling() bool {
+	gain, _ := m.gained()
+	return gain > m.margin()/3
+}
 
-// rising reports whether the newest value is above the one before by more than noise.
-func (m *Past) rising() bool { return m.gained() < -m.margin()/3 }
+// rising reports whether the newest value is above the one before by more than noise. What misses its limit by far
+// varies by more.
+func (m *Past) rising() bool {
+	gain, was := m.gained()
+	return gain < -max(m.margin()/3, -was/10)
+}
 
-// gained returns how much more slack the newest value leaves than the one before.
-func (m *Past) gained() float64 {
+// gained returns how much more slack a value that came with this scan leaves than the one before, and the slack
+// that this one left.
+func (m *Past) gained() (gain, was float64) {
 	n := len(m.Values)
-	if n < 2 {
-		return 0
+	if n < 2 || !m.New {
+		return 0, 0
 	}
-	return slack(m.Most, m.Values[n-1]) - slack(m.Most, m.Values[n-2])
+	was = slack(m.Most, m.Values[n-2])
+	return slack(m.Most, m.Values[n-1]) - was, was
 }

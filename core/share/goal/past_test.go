@@ -144,7 +144,7 @@ func TestFalling(t *testing.T) {
 		{[]float64{200, 200}, false}, {[]float64{200, 210}, false}, {[]float64{300, 200, 201}, false},
 		{[]float64{200, 210, 200, 210, 205}, false}, {[]float64{200, 210, 200, 210, 199}, true},
 	} {
-		m := Past{Most: 100, Values: c.values}
+		m := Past{Most: 100, Values: c.values, New: true}
 		if got := m.falling(); got != c.want {
 			t.Errorf("%v: %v", c.values, got)
 		}

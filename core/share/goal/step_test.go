@@ -121,6 +121,9 @@ func TestOldWaits(t *testing.T) {
 		{"it does not fall", 1, []float64{2, 2}, 10 * time.Second, time.Second, words.GoalOld},
 		{"it does not fall, after the window", 1, []float64{2, 2}, 4 * time.Second, 4 * time.Second, words.GoalBack},
 		{"it does not fall for long", 1, []float64{2, 2}, time.Minute, mostOld, words.GoalBack},
+		{"it does not fall, long window", 1, []float64{2, 2}, 30 * time.Second, 29 * time.Second, words.GoalOld},
+		{"missed by far, with noise", 1, []float64{10, 10.2}, 10 * time.Second, time.Second, words.GoalOld},
+		{"missed by far, it rises", 1, []float64{10, 12}, 10 * time.Second, time.Second, words.GoalBack},
 		{"it falls slowly", 1, []float64{2, 1.5}, time.Minute, mostOld, words.GoalFalls},
 		{"it rises", 1, []float64{1.5, 2}, 10 * time.Second, time.Second, words.GoalBack},
 		{"the first miss", 0, []float64{2, 1.5}, 10 * time.Second, time.Second, words.GoalBack},
@@ -128,8 +131,15 @@ func TestOldWaits(t *testing.T) {
 	} {
 		s := State{Use: 0.8, Misses: c.misses, Changed: start.Add(-c.since), Levels: make([]Level, levels)}
 		v, m := missed(0.5)
-		m.Values, v.Window = c.values, c.window
+		m.Values, m.New, v.Window = c.values, true, c.window
 		why := s.back(full(0.8), v, m)
+		if c.why == words.GoalBack && c.misses > 0 { // the rise of another goal's scan is none
+			s, m.New = State{Use: 0.8, Misses: 1, Changed: start, Levels: make([]Level, levels)}, false
+			if again := s.back(full(0.8), v, m); again.Code != words.GoalOld {
+				t.Errorf("%s, a value of before: %v", c.name, again)
+			}
+			continue
+		}
 		if why.Code != c.why || (s.Misses == c.misses) != (c.why != words.GoalBack) {
 			t.Errorf("%s: %v", c.name, why)
 		}
