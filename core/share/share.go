@@ -375,7 +375,7 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 		case when > 0:
 			b.Why = append(b.Why, words.Because(words.ShareSettling, when))
 		default:
-			m.CPUs = min(more, before+step)
+			m.CPUs = min(more, m.may()+step) // more than it had: a step is larger than a crumb
 			if m.Fell || m.Turned.IsZero() {
 				m.Fell, m.Turned = false, in.At
 				rest := between

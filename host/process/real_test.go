@@ -46,13 +46,19 @@ func TestMain(m *testing.M) {
 // busy makes threads and forks without end: half of the children stay a while.
 func busy() {
 	cpus, _ := AffinityOf(0)
-	go func() { // one thread with CPUs of its own
+	var pin func()
+	pin = func() { // gives one thread its own CPUs, but not the first, whose CPUs count as the process's
 		runtime.LockOSThread()
+		if unix.Gettid() == os.Getpid() {
+			go pin()
+			time.Sleep(time.Hour)
+		}
 		one := New(Options{})
 		one.kernel.SetAffinity(0, topology.CPUs(cpus.Max()))
 		fmt.Println("ready", unix.Gettid())
 		time.Sleep(time.Hour)
-	}()
+	}
+	go pin()
 	for range 8 {
 		go func() {
 			runtime.LockOSThread()
