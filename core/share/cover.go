@@ -5,14 +5,9 @@ import (
 	"slices"
 )
 
-// cover gives the whole cores that the budget needs, the last of the node first. Where limits
+// cover gives the whole cores that so many CPUs need, the last of the node first. Where limits
 // hold batch work to the budget, that is all of it; else to the nearest core, within the room.
-// A scheduler holds batch work to the budget on whatever CPUs it has, and gets spare cores to choose from:
-// without them each thread that wakes on one of its CPUs costs batch work that CPU.
-func (m *NodeState) cover(n *Node, cpus, room float64, trims bool, spare int) {
-	if trims {
-		cpus += float64(spare * width(n))
-	}
+func (m *NodeState) cover(n *Node, cpus, room float64, trims bool) {
 	for _, c := range n.Cores[:len(n.Cores)-1] { // the last is the floor
 		have, core := float64(m.Given.Len()), float64(c.Len())
 		if (trims && have-core < cpus+core/4) || (!trims && have <= room && have <= cpus+slack*core) {

@@ -400,15 +400,17 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 		m.Fell, m.Shrank = true, in.At
 		b.Why = append(b.Why, words.Because(words.ShareShrunk, before-m.CPUs))
 	}
-	spare := 0
-	if in.Scheduled && m.CPUs > low && !waits(in, n) {
-		spare = in.Spare
-	}
-	may := max(min(low, m.CPUs), m.may())
+	may := max(low, m.may())
 	if may < m.CPUs {
 		b.Why = append(b.Why, words.Because(words.ShareCrumb, m.CPUs, may))
 	}
-	m.cover(n, may, now.Room, trims, spare)
+	cores := may
+	if trims && in.Scheduled && m.CPUs > low && !waits(in, n) {
+		// A scheduler holds batch work to the budget on whatever CPUs it has. Without a core to move to, each thread
+		// that wakes on one of its CPUs costs batch work that CPU.
+		cores += float64(in.Spare * width(n))
+	}
+	m.cover(n, cores, now.Room, trims)
 	m.level(in, n, may, trims)
 	if m.CPUs <= low {
 		b.Why = append(b.Why, words.Because(words.ShareFloor, m.CPUs))

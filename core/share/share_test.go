@@ -626,8 +626,9 @@ func TestSettles(t *testing.T) {
 		}
 		allowed := min(pool*w.in.Target-load, pool-load-float64(w.out.Nodes[0].Idle))
 		have := w.out.Nodes[0].CPUs
-		least := allowed - 0.01*pool - 2*noise - crumb
-		if most := least + 0.02*pool + 4*noise + crumb; have > w.in.LeastOf(&n) && (have < least || have > most+1e-9) {
+		off := 0.01*pool + 2*noise + 1e-9
+		left := min(crumb, crumbOf*allowed)
+		if have > w.in.LeastOf(&n) && (have < allowed-off-left || have > allowed+off) {
 			t.Fatalf("%v CPUs are given, %v allowed", have, allowed)
 		}
 		if given := float64(w.out.Nodes[0].Given.Len()); given > have+1.25*width || given < have-1.5*width {

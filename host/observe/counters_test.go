@@ -412,7 +412,7 @@ func TestNodeUse(t *testing.T) {
 	if s := r.look(); s.Nodes != nil {
 		t.Errorf("one look says %+v", s.Nodes)
 	}
-	// As the counters stand 20 s later: 2,000 ticks. What was found busy, by looking once a tick, tells nothing.
+	// As the counters stand 20 s later: 2,000 ticks. The counts of busy ticks are ignored.
 	m.more["proc/stat"] = "cpu  0\n" +
 		"cpu0 1000 0 0 1000 0 0 0 5 0 0\ncpu1 500 500 0 1000 1000 0 0 5 0 0\ncpu2 0 0 0 3000 0 0 0 5 0 0\ncpu3 0 0 0 3000 0 0 0 5 0 0\n" +
 		"cpu4 0 0 0 3000 0 0 0 5 0 0\ncpu5 0 0 0 3000 0 0 0 5 0 0\ncpu6 0 0 250 2750 0 0 0 5 0 0\ncpu7 0 0 0 3000 0 0 0 5 0 0\n"

@@ -11,7 +11,7 @@ import (
 	"github.com/homenode/homenode/host/observe/files"
 )
 
-// cpuTicks is how long a CPU did no work since boot, in ticks of USER_HZ (10 ms): it was idle, it waited for a device
+// cpuTicks is how long a CPU did no work since boot, in ticks of USER_HZ: it was idle, it waited for a device
 // while idle, or the hypervisor had it.
 type cpuTicks struct {
 	off   uint64
@@ -23,9 +23,6 @@ type cpuLook struct {
 	at    time.Time
 	ticks []cpuTicks // by CPU; nil where nothing could be read
 }
-
-// userTick is a tick of /proc/stat.
-const userTick = 10 * time.Millisecond
 
 // nodeUse is what was done on each node since the last look; nil on the first.
 func (o *Observer) nodeUse() []workload.NodeUse {
@@ -52,7 +49,7 @@ func (o *Observer) nodeUse() []workload.NodeUse {
 	return out
 }
 
-// lookAtCPUs returns how busy each CPU was since the last look; nil where nothing tells.
+// lookAtCPUs returns how busy each CPU was since the last look; nil where the kernel does not say.
 func (o *Observer) lookAtCPUs() []float64 {
 	before := o.cpuLook
 	o.cpuLook = cpuLook{at: o.opts.Now()}
@@ -85,7 +82,7 @@ func (t cpuTicks) since(before cpuTicks, elapsed time.Duration) float64 {
 	if !t.known || !before.known || elapsed <= 0 || t.off+2 < before.off {
 		return 0
 	}
-	off := time.Duration(max(t.off, before.off)-before.off) * userTick
+	off := ticksDuration(max(t.off, before.off) - before.off)
 	return 1 - float64(off)/float64(elapsed)
 }
 

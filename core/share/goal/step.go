@@ -84,12 +84,12 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 	s.Well = 0
 	s.endTrial()
 	now := min(s.Use, max(in.busy(), s.floor(in)))
-	if s.Misses == 0 { // what is busy now may have fallen since what was measured
-		now = min(s.Use, max(now, s.Held))
-	} else if wait := s.wait(in, v, m); !wait.None() {
-		return wait
-	}
-	if s.Misses == 0 {
+	if s.Misses > 0 {
+		if wait := s.wait(in, v, m); !wait.None() {
+			return wait
+		}
+	} else {
+		now = min(s.Use, max(now, s.Held)) // batch work may have lost CPUs since the value was measured
 		if !s.Missed.IsZero() && in.At.Sub(s.Missed) < often {
 			s.Hold = min(2*s.Hold, mostHold)
 		}

@@ -133,15 +133,23 @@ func TestOldWaits(t *testing.T) {
 		v, m := missed(0.5)
 		m.Values, m.New, v.Window = c.values, true, c.window
 		why := s.back(full(0.8), v, m)
-		if c.why == words.GoalBack && c.misses > 0 { // the rise of another goal's scan is none
-			s, m.New = State{Use: 0.8, Misses: 1, Changed: start, Levels: make([]Level, levels)}, false
-			if again := s.back(full(0.8), v, m); again.Code != words.GoalOld {
-				t.Errorf("%s, a value of before: %v", c.name, again)
-			}
-			continue
-		}
 		if why.Code != c.why || (s.Misses == c.misses) != (c.why != words.GoalBack) {
 			t.Errorf("%s: %v", c.name, why)
+		}
+	}
+}
+
+// TestOldRise: a scan that brings a value of another goal only shows no new rise of this one.
+func TestOldRise(t *testing.T) {
+	for _, c := range []struct {
+		fresh bool
+		why   words.Code
+	}{{true, words.GoalBack}, {false, words.GoalOld}} {
+		s := State{Use: 0.8, Misses: 1, Changed: start.Add(-time.Second), Levels: make([]Level, levels)}
+		v, m := missed(0.5)
+		m.Values, m.New = []float64{1.2, 1.5}, c.fresh
+		if why := s.back(full(0.8), v, m); why.Code != c.why {
+			t.Errorf("with a new value %v: %v", c.fresh, why)
 		}
 	}
 }
