@@ -2,6 +2,7 @@ package share
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"time"
 
@@ -111,4 +112,45 @@ func CacheThrottle(least, step, percent int) int {
 	step = max(1, step)
 	v := max(percent, least, 1)
 	return min(100, (v+step-1)/step*step)
+}
+
+// mebibyte is a MiB in bytes. eighth is the unit of AMD's processors: the kernel's documentation (resctrl.rst,
+// "Reading/writing the schemata file (on AMD systems)") and AMD's write 1/8 GB/s, not GiB/s. If they mean GiB/s after
+// all, batch work has 7 % more than was asked for.
+const mebibyte, eighth = 1 << 20, 1_000_000_000 / 8
+
+// CacheMebibytes returns a percentage, 0 to 100, of a bandwidth in MiB/s: the unit of resctrl mounted with mba_MBps
+// (resctrl.rst). It is at least 1.
+func CacheMebibytes(whole int64, percent int) uint64 { return partIn(mebibyte, whole, percent) }
+
+// CacheEighths returns a percentage, 0 to 100, of a bandwidth in MiB/s, in units of 1/8 GB/s. It is at least 1.
+func CacheEighths(whole int64, percent int) uint64 { return partIn(eighth, whole, percent) }
+
+// partIn rounds to the nearest whole unit. No product is over 100 PiB, which is below 2^57.
+func partIn(unit, whole int64, percent int) uint64 {
+	bytes := min(max(whole, 0), mostBandwidth) * mebibyte * int64(min(max(percent, 0), 100))
+	return uint64(max(1, (bytes+unit*50)/(unit*100)))
+}
+
+// CacheNoLimit is more than any bandwidth that resctrl takes, and what a new group has with mba_MBps (MBA_MAX_MBPS).
+const CacheNoLimit = math.MaxUint32
+
+// CacheRound rounds a value of bandwidth to what resctrl takes: up to steps of bandwidth_gran, at least min_bandwidth
+// and 1, but no higher than the highest step within most, which is what the default group has. That is at most the
+// processor's maximum, which no file shows, and batch work would have no more if there were no group.
+//
+// With mba_MBps too the steps must be kept: before Linux 6.12 the kernel rounds these values up as if they were
+// percentages, and CacheNoLimit itself becomes 4 MiB/s (commit 2b5648416e47, "Avoid overflow in MB settings").
+func CacheRound(v, least, step, most uint64) uint64 {
+	step = min(max(step, 1), CacheNoLimit)
+	most = min(most, CacheNoLimit)
+	v = min(max(v, least, 1), most)
+	v = (v + step - 1) / step * step
+	if v > most {
+		v -= step
+	}
+	if v == 0 { // most is below a step
+		v = most
+	}
+	return max(v, 1)
 }
