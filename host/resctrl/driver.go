@@ -101,7 +101,7 @@ func (d *Driver) number(name string, base int) (uint64, error) {
 }
 
 // wanted is the schemata of a limit on this machine.
-func (d *Driver) wanted(limit share.CacheLimit) (schemata, error) {
+func (d *Driver) wanted(limit share.CacheSetting) (schemata, error) {
 	options, err := d.options()
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (d *Driver) wanted(limit share.CacheLimit) (schemata, error) {
 	cached := false
 	for name, domains := range all {
 		if name == bandwidth {
-			if err := d.throttle(all, options, limit.Bandwidth); err != nil {
+			if err := d.throttle(domains, options, limit); err != nil {
 				return nil, err
 			}
 			continue
@@ -146,49 +146,16 @@ func (d *Driver) wanted(limit share.CacheLimit) (schemata, error) {
 		return nil, plan.Unsupported("L3", "a processor whose last-level cache can be divided (Intel RDT CAT, AMD QoS)")
 	}
 	if limit.Bandwidth > 0 && all[bandwidth] == nil {
-		return nil, plan.Unsupported(bandwidth, "a processor that can throttle memory bandwidth (Intel RDT MBA)")
+		return nil, plan.Unsupported(bandwidth,
+			"a processor that can throttle memory bandwidth (Intel RDT MBA, AMD QoS)")
 	}
 	return all, nil
-}
-
-// throttle puts a limit of bandwidth into s; where it is not counted in percent (resctrl.rst, "Memory
-// bandwidth Allocation and monitoring"), it is left out: what the whole is, resctrl does not tell.
-func (d *Driver) throttle(s schemata, options []string, percent int) error {
-	counts := ""
-	for _, v := range s[bandwidth] {
-		if v > 100 {
-			counts = "this processor counts in units of 1/8 GB/s (AMD QoS)"
-		}
-	}
-	if slices.Contains(options, "mba_MBps") {
-		counts = "it is mounted with mba_MBps and counts in MB/s; mount it without that option"
-	}
-	if counts != "" {
-		delete(s, bandwidth)
-		if percent > 0 {
-			return plan.Unsupported("share.memory_bandwidth", "resctrl to count bandwidth in percent: "+counts)
-		}
-		return nil
-	}
-	least, err := d.number(mount+"/info/MB/min_bandwidth", 10)
-	step, bad := d.number(mount+"/info/MB/bandwidth_gran", 10)
-	if err = errors.Join(err, bad); err != nil {
-		return err
-	}
-	v := 100
-	if percent > 0 {
-		v = share.CacheThrottle(int(min(least, 100)), int(min(step, 100)), percent)
-	}
-	for domain := range s[bandwidth] {
-		s[bandwidth][domain] = uint64(v)
-	}
-	return nil
 }
 
 // now is what the group has, as a value and read: "" and nil where it is not there, or was made and
 // given nothing yet; nil where it is no group as homenode makes them.
 func (d *Driver) now() (value string, all schemata, err error) {
-	fresh, err := d.wanted(share.CacheLimit{})
+	fresh, err := d.wanted(share.CacheSetting{})
 	if errors.Is(err, errNotMounted) {
 		return "", nil, nil
 	}
@@ -212,13 +179,10 @@ func (d *Driver) now() (value string, all schemata, err error) {
 	if all, err = parse(text); err != nil {
 		return "", nil, err
 	}
-	if fresh[bandwidth] == nil {
-		delete(all, bandwidth)
-	}
 	switch {
 	case d.ours != nil && all.agrees(d.ours):
 		return d.ours.String(), all, nil
-	case !all.agrees(fresh):
+	case !all.limited(fresh).agrees(fresh):
 		return all.String(), all, nil
 	}
 	for _, name := range []string{"/tasks", "/cpus"} {
@@ -240,7 +204,7 @@ func (d *Driver) Changes(ctx context.Context, step plan.Step) ([]plan.Change, er
 	d.find()
 	switch step.Kind {
 	case plan.SetCache:
-		limit, err := share.ParseCacheLimit(step.To)
+		limit, err := share.ParseCacheSetting(step.To)
 		if err != nil {
 			return nil, err
 		}
@@ -324,7 +288,7 @@ func (d *Driver) Apply(ctx context.Context, step plan.Step, _ func(plan.Move)) e
 	d.find()
 	switch step.Kind {
 	case plan.SetCache:
-		limit, err := share.ParseCacheLimit(step.To)
+		limit, err := share.ParseCacheSetting(step.To)
 		if err != nil {
 			return err
 		}
@@ -385,9 +349,6 @@ func (d *Driver) write(want schemata) error {
 	if err != nil {
 		return err
 	}
-	if want[bandwidth] == nil {
-		delete(now, bandwidth)
-	}
 	if !now.agrees(want) {
 		return fmt.Errorf("/%s/schemata is %q after %q was written; someone else may be writing it", d.dir, now, want)
 	}
@@ -447,7 +408,13 @@ func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, erro
 	}
 	now.Value = entry.Known(value, func(text string, _ bool) bool {
 		was, err := parse(text)
-		return err == nil && all.agrees(was)
+		if err != nil {
+			return false
+		}
+		if len(was) > 0 && was[bandwidth] == nil { // earlier versions left out MB in other units
+			return all.without(bandwidth).agrees(was)
+		}
+		return all.agrees(was)
 	})
 	if was, _ := parse(now.Value); now.Value == entry.New {
 		for name, domains := range was {

@@ -1,6 +1,7 @@
 package resctrl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,8 @@ type model struct {
 	in      map[int]string    // folder of the group that each thread is in
 	cgroups map[string][]int
 	classes int
+	fresh   string                // schemata that a new group has; "" where that is the default group's
+	bounds  func(v uint64) uint64 // what the kernel makes of a value of MB; nil where it keeps all values
 	calls   int
 	fault   func(call int, what string) error
 }
@@ -113,6 +116,13 @@ func (m *model) write(name, text string) error {
 		return unix.EINVAL
 	}
 	for resource, domains := range want {
+		for domain, v := range domains {
+			if resource == bandwidth && m.bounds != nil {
+				if domains[domain] = m.bounds(v); domains[domain] == 0 {
+					return unix.EINVAL
+				}
+			}
+		}
 		maps.Copy(now[resource], domains)
 	}
 	m.groups[dir] = strings.ReplaceAll(now.String(), " ", "\n") + "\n"
@@ -129,7 +139,7 @@ func (m *model) mkdir(name string) error {
 	if len(m.groups) >= m.classes {
 		return unix.ENOSPC
 	}
-	m.groups[name] = m.groups[mount]
+	m.groups[name] = cmp.Or(m.fresh, m.groups[mount])
 	return nil
 }
 
@@ -160,8 +170,13 @@ func (m *model) threads(cgroup string) ([]int, string, error) {
 	return tids, "5", nil
 }
 
-func toGroup(limit share.CacheLimit) plan.Step {
-	return plan.Step{Kind: plan.SetCache, Workload: share.CacheID, Target: plan.Target{Kind: workload.InCache, Host: share.CacheGroup}, To: limit.String()}
+func toGroup(limit share.CacheLimit) plan.Step { return toPart(limit, nil) }
+
+// toPart is toGroup with the measured bandwidth.
+func toPart(limit share.CacheLimit, whole share.Bandwidth) plan.Step {
+	return plan.Step{Kind: plan.SetCache, Workload: share.CacheID,
+		Target: plan.Target{Kind: workload.InCache, Host: share.CacheGroup},
+		To:     share.CacheSetting{CacheLimit: limit, Whole: whole}.String()}
 }
 
 func into(cgroup string) plan.Step {
@@ -282,15 +297,10 @@ func TestShapes(t *testing.T) {
 				m.files[mount+"/info/"+n+"/cbm_mask"], m.files[mount+"/info/"+n+"/min_cbm_bits"] = "fff", "2"
 			}
 		}, share.CacheLimit{Cache: 10}, "L3CODE:0=3\nL3DATA:0=3\n"},
-		"cache alone": {func(*model) {}, share.CacheLimit{Cache: 50}, "L3:0=1f;1=1f\nMB:0=100;1=100\n"},
-		"MB alone":    {func(m *model) { m.groups[mount] = "MB:0=100\n" }, share.CacheLimit{Bandwidth: 20}, "MB:0=20\n"},
-		"no MB":       {func(m *model) { m.groups[mount] = "L3:0=7ff\n" }, share.CacheLimit{Bandwidth: 20}, "MB: needs a processor"},
-		"no L3":       {func(m *model) { m.groups[mount] = "MB:0=100\n" }, share.CacheLimit{Cache: 20}, "L3: needs a processor"},
-		"AMD":         {func(m *model) { m.groups[mount] = "L3:0=7ff\nMB:0=2048\n" }, share.CacheLimit{Cache: 30, Bandwidth: 20}, "share.memory_bandwidth: needs resctrl to count bandwidth in percent: this processor counts in units of 1/8 GB/s (AMD QoS)"},
-		"AMD, cache":  {func(m *model) { m.groups[mount] = "L3:0=7ff\nMB:0=2048\n" }, share.CacheLimit{Cache: 30}, "L3:0=7\nMB:0=2048\n"},
-		"MB/s": {func(m *model) {
-			m.files["proc/mounts"] = "resctrl /sys/fs/resctrl resctrl rw,mba_MBps 0 0"
-		}, share.CacheLimit{Bandwidth: 20}, "percent: it is mounted with mba_MBps and counts in MB/s; mount it without that option"},
+		"cache alone":  {func(*model) {}, share.CacheLimit{Cache: 50}, "L3:0=1f;1=1f\nMB:0=100;1=100\n"},
+		"MB alone":     {func(m *model) { m.groups[mount] = "MB:0=100\n" }, share.CacheLimit{Bandwidth: 20}, "MB:0=20\n"},
+		"no MB":        {func(m *model) { m.groups[mount] = "L3:0=7ff\n" }, share.CacheLimit{Bandwidth: 20}, "MB: needs a processor"},
+		"no L3":        {func(m *model) { m.groups[mount] = "MB:0=100\n" }, share.CacheLimit{Cache: 20}, "L3: needs a processor"},
 		"not mounted":  {func(m *model) { m.files["proc/mounts"] = "" }, share.CacheLimit{Cache: 30}, "resctrl: needs to be mounted (mount -t resctrl"},
 		"elsewhere":    {func(m *model) { m.files["proc/mounts"] = "resctrl /mnt resctrl rw 0 0" }, share.CacheLimit{Cache: 30}, "resctrl: needs to be mounted"},
 		"read-only":    {func(m *model) { m.files["proc/mounts"] = "resctrl /sys/fs/resctrl resctrl ro 0 0" }, share.CacheLimit{Cache: 30}, "read-only"},
@@ -351,12 +361,15 @@ func TestDomains(t *testing.T) {
 // gone, a first write that failed leaves nothing, and whatever was left is put back.
 func TestEachCallFailing(t *testing.T) {
 	ctx := context.Background()
-	for _, errno := range []unix.Errno{unix.EIO, unix.EACCES, unix.EINVAL, unix.ENOSPC, unix.ENOENT, unix.ENODEV, unix.EBUSY} {
+	for i, errno := range slices.Repeat([]unix.Errno{unix.EIO, unix.EACCES, unix.EINVAL, unix.ENOSPC, unix.ENOENT,
+		unix.ENODEV, unix.EBUSY}, 2) {
+		machine := []func() *model{newModel, newAMD}[i%2]
 		for n := 1; ; n++ {
-			m := newModel()
+			m := machine()
 			before := m.state()
 			d := &Driver{files: m}
-			steps := []plan.Step{toGroup(share.CacheLimit{Cache: 30, Bandwidth: 50}), into("/encode"), toGroup(share.CacheLimit{Cache: 15, Bandwidth: 20})}
+			steps := []plan.Step{toPart(share.CacheLimit{Cache: 30, Bandwidth: 50}, both), into("/encode"),
+				toPart(share.CacheLimit{Cache: 15, Bandwidth: 20}, both)}
 			at := ""
 			m.fault = func(call int, what string) error {
 				if call == n {

@@ -84,6 +84,29 @@ func (s schemata) agrees(other schemata) bool {
 	return len(s) == len(other)
 }
 
+// limited returns s with bandwidth that is above another's lowered to it: a new group has the processor's maximum,
+// which may be more than the default group has now.
+func (s schemata) limited(most schemata) schemata {
+	domains := maps.Clone(s[bandwidth])
+	for domain, v := range domains {
+		if w, ok := most[bandwidth][domain]; ok {
+			domains[domain] = min(v, w)
+		}
+	}
+	out := s.without(bandwidth)
+	if domains != nil {
+		out[bandwidth] = domains
+	}
+	return out
+}
+
+// without returns s without a resource.
+func (s schemata) without(name string) schemata {
+	out := maps.Clone(s)
+	delete(out, name)
+	return out
+}
+
 // mounted reads the options of resctrl out of a list of mounts (/proc/mounts); nil when it is not mounted there.
 func mounted(mounts, at string) []string {
 	for line := range strings.Lines(mounts) {
