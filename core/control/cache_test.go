@@ -9,6 +9,7 @@ import (
 	"github.com/homenode/homenode/core/control/concern/caches"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
+	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -112,6 +113,32 @@ func TestCacheUnable(t *testing.T) {
 	f.scans(4)
 	if u := f.s.Shared.Cache; u.Schemata != "" || !strings.Contains(u.Why[0].String(), "all classes") || len(f.applies(plan.SetCacheTasks)) > 0 {
 		t.Errorf("status: %+v", u)
+	}
+}
+
+// TestCacheMeasured: where resctrl does not count bandwidth in percent, caches are divided until bandwidth is measured,
+// without a failing step at each scan; then bandwidth is limited, too.
+func TestCacheMeasured(t *testing.T) {
+	f := cached(t, share.CacheLimit{Cache: 30, Bandwidth: 50})
+	refused := 0
+	f.fail = func(e *Effect) *Failure {
+		if e.Kind == EffectRead && e.Step.Kind == plan.SetCache && strings.HasSuffix(e.Step.To, "bandwidth=50%") {
+			refused++
+			return &Failure{Code: Failed, Text: "MB: needs the measured bandwidth of cache 0"}
+		}
+		return nil
+	}
+	f.scans(6)
+	if got := f.cacheGroup(); got != "cache=30% bandwidth=0%" || refused != 1 {
+		t.Errorf("the group has %q, %d steps were refused: %v", got, refused, f.s.Shared.Cache.Why)
+	}
+	f.measured = &topology.Measured{BandwidthMiBs: [][]float64{{24000, 0}, {0, 23000}}}
+	f.scans(4)
+	if got := f.cacheGroup(); got != "cache=30% bandwidth=50% of 0=24000;1=23000 MiB/s" {
+		t.Errorf("measured, the group has %q: %v", got, f.s.Shared.Cache.Why)
+	}
+	if got := f.s.Shared.Cache.Limit; got.Bandwidth != 50 || refused != 1 {
+		t.Errorf("status: %v, %d refused", got, refused)
 	}
 }
 

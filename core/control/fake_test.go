@@ -73,6 +73,7 @@ type fake struct {
 	shrunk   []workload.ID
 	uptime   time.Duration // 0 is not known
 	perCache int           // cores of a last-level cache; 0 is a node's
+	measured *topology.Measured
 	problems []workload.Problem
 	managers []Manager
 	links    map[workload.ID][]workload.Link
@@ -219,6 +220,7 @@ func ruled(rules ...workload.Rule) func(*Settings) {
 func (f *fake) host() *topology.Host {
 	h := plantest.Pairs(f.nodes, f.per, f.mem)
 	h.Devices = f.devices
+	h.Measured = f.measured
 	if f.perCache > 0 {
 		h.LLCs = nil
 		for i, c := range h.Cores {

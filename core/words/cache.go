@@ -17,6 +17,10 @@ var (
 	CacheWhole   = says("cache-whole", "It is at the configured maximum.")
 	CacheNoCores = says("cache-no-cores",
 		"Memory bandwidth is not limited: {} has no whole cores, and a limit slows a core with all its SMT siblings.")
+	CacheBandwidth = says("cache-bandwidth",
+		"Memory bandwidth (MB) is limited to {gbs} GB/s in each last-level cache, {%} of its measured bandwidth.")
+	CacheBandwidths = says("cache-bandwidths",
+		"Memory bandwidth (MB) is limited to {gbs} to {gbs} GB/s by last-level cache, {%} of the measured bandwidth.")
 	CacheObserved = says("cache-observed", "Nothing is changed in observe mode.")
 )
 

@@ -23,9 +23,11 @@ type Concern struct{ Caching Caching }
 type Caching struct {
 	share.CacheState
 	Wanted bool
-	Set    string            // limit that the group was given last: of share.CacheLimit
+	Set    string            // limit that the group was given last: of share.CacheSetting
 	Unable map[string]string // what this machine has not, by resource ("L3", "MB"), and why
-	Failed string            // why the newest step did not take; "" when it did
+	// Without is the measured bandwidth when MB was refused: it is tried again once that is another.
+	Without string
+	Failed  string // why the newest step did not take; "" when it did
 }
 
 // turn is one decision.
@@ -78,6 +80,10 @@ func (b Bound) Ended(_ *concern.Scene, step *plan.Step, f *work.Failure) bool {
 				k.Unable = map[string]string{}
 			}
 			k.Unable[name] = f.Text
+			if name == "MB" {
+				tried, _ := share.ParseCacheSetting(step.To)
+				k.Without = tried.Whole.String()
+			}
 			return false
 		}
 	}
@@ -105,11 +111,16 @@ func (t *turn) decide() []concern.Desire {
 	most = t.batch.Shared.Limited(most)
 	k.CacheState = k.Next(t.Began.Round(0).UTC(), most, hurt, adapts)
 	e := t.Applied(plan.CacheGroup, share.CacheGroup, "")
-	want := k.Now.String()
+	setting := share.CacheSetting{CacheLimit: k.Now}
+	if k.Now.Bandwidth > 0 {
+		setting.Whole = share.MeasuredBandwidth(t.Snapshot.Host)
+	}
+	want := setting.String()
+	why := words.Because(words.CacheSet, k.Now.String())
 	group := concern.Desire{Kind: plan.CacheGroup, Path: share.CacheGroup, Stands: concern.No,
 		Step: plan.Step{Kind: plan.SetCache, Workload: share.CacheID,
 			Target: plan.Target{Kind: workload.InCache, Host: share.CacheGroup}, To: want, Optional: true,
-			Reason: words.Because(words.CacheSet, want)}}
+			Reason: why}}
 	if e != nil {
 		group.Step.From = e.New
 		if k.Set == want {
@@ -125,7 +136,9 @@ func (t *turn) decide() []concern.Desire {
 		return out
 	}
 	t.batch.Shared.Cache.Schemata = e.New
-	t.batch.Shared.Cache.Limit, _ = share.ParseCacheLimit(k.Set)
+	set, _ := share.ParseCacheSetting(k.Set)
+	t.batch.Shared.Cache.Limit = set.CacheLimit
+	t.amount(set.Allowed(e.New), set.Bandwidth)
 	for _, x := range t.batch.Mine(t.Scene) {
 		o := &x.Observation
 		for _, g := range t.Cgroups(o) {
@@ -133,7 +146,7 @@ func (t *turn) decide() []concern.Desire {
 			d := concern.Desire{Kind: plan.CacheTasks, Path: g.Cgroup, Object: object, Stands: concern.No,
 				Step: plan.Step{Kind: plan.SetCacheTasks, Workload: o.ID,
 					Target: plan.Target{Kind: workload.InCache, Cgroup: g.Cgroup}, To: share.CacheGroup, Optional: true,
-					Reason: words.Because(words.CacheSet, want)}}
+					Reason: why}}
 			if t.Applied(plan.CacheTasks, g.Cgroup, object) != nil {
 				d.Stands = concern.Yes
 			}
@@ -163,6 +176,9 @@ func (t *turn) most() share.CacheLimit {
 		*k = Caching{}
 		return share.CacheLimit{}
 	}
+	if k.Unable["MB"] != "" && k.Without != share.MeasuredBandwidth(t.Snapshot.Host).String() {
+		delete(k.Unable, "MB")
+	}
 	for _, name := range slices.Sorted(maps.Keys(k.Unable)) {
 		t.say(words.Text, k.Unable[name])
 		if name == "L3" {
@@ -179,6 +195,20 @@ func (t *turn) most() share.CacheLimit {
 		t.say(words.CacheNoCores, string(id))
 	}
 	return most
+}
+
+// amount says what a schemata that does not count in percent comes to.
+func (t *turn) amount(allowed share.Bandwidth, percent int) {
+	if len(allowed) == 0 {
+		return
+	}
+	all := slices.Sorted(maps.Values(allowed))
+	least, most := all[0], all[len(all)-1]
+	if least == most {
+		t.say(words.CacheBandwidth, least, float64(percent)/100)
+		return
+	}
+	t.say(words.CacheBandwidths, least, most, float64(percent)/100)
 }
 
 // tell says how far the group is.

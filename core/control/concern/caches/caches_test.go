@@ -1,6 +1,7 @@
 package caches
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -157,6 +158,85 @@ func TestUnable(t *testing.T) {
 	}
 	if h.Caching.Failed != "" || h.Caching.Set != limit {
 		t.Errorf("it took: %+v", h.Caching)
+	}
+}
+
+// measured has the node's local bandwidth be that.
+func (h *host) measured(mibs float64) {
+	h.sc.Snapshot.Host.Measured = &topology.Measured{BandwidthMiBs: [][]float64{{mibs}}}
+}
+
+// TestMeasured: a step brings the measured bandwidth where bandwidth is limited. A machine that needs it and has none
+// gets a part of its caches; bandwidth is tried again once something else is measured, and at no scan before.
+func TestMeasured(t *testing.T) {
+	const refusal = "MB: needs the measured bandwidth of cache 0"
+	h := on(t)
+	refused := func(setting string) {
+		t.Helper()
+		if got := h.scan(); !strings.Contains(got, "> "+setting+" cache-set is otherwise") {
+			t.Errorf("it is not tried: %s", got)
+		}
+		h.Ended(h.sc, &plan.Step{Kind: plan.SetCache, To: setting}, &work.Failure{Text: refusal})
+		for range 3 {
+			got := h.scan()
+			if !strings.Contains(got, "> cache=40% bandwidth=0% cache-set") || h.why() != "text cache-tried" {
+				t.Errorf("refused: %s, why %s", got, h.why())
+			}
+		}
+	}
+	refused(limit)
+	h.measured(24000)
+	refused(limit + " of 0=24000 MiB/s") // the machine has another cache, too
+	h.measured(30000)
+	if got := h.scan(); !strings.Contains(got, "> "+limit+" of 0=30000 MiB/s cache-set is otherwise") ||
+		h.Caching.Unable["MB"] != "" {
+		t.Errorf("measured anew: %s", got)
+	}
+	h.Ended(h.sc, &plan.Step{Kind: plan.SetCache}, &work.Failure{Text: "L3: needs RDT"})
+	h.measured(31000)
+	if got := h.scan(); !strings.Contains(got, "> cache=0% bandwidth=60% of 0=31000 MiB/s") {
+		t.Errorf("caches cannot be divided, whatever is measured: %s", got)
+	}
+}
+
+// TestMeasuredAnew: the group follows a measurement, and the end of one.
+func TestMeasuredAnew(t *testing.T) {
+	h := on(t)
+	h.measured(24000)
+	const whole = limit + " of 0=24000 MiB/s"
+	concerntest.Set(h.sc, share.CacheID, plan.CacheGroup, share.CacheGroup, "L3:0=f MB:0=121")
+	h.Ended(h.sc, &plan.Step{Kind: plan.SetCache, To: whole}, nil)
+	if got := h.scan(); !strings.Contains(got, "> "+whole+" cache-set stands") {
+		t.Error(got)
+	}
+	use := h.Batch.Shared.Cache
+	if use.Limit != (share.CacheLimit{Cache: 40, Bandwidth: 60}) || h.why() != "cache-whole cache-bandwidth" ||
+		fmt.Sprint(use.Why[1].Args) != "[14424 0.6]" { // 121/8 GB/s in MiB/s
+		t.Errorf("%+v, why %s", use, h.why())
+	}
+	concerntest.Set(h.sc, share.CacheID, plan.CacheGroup, share.CacheGroup, "L3:0=f MB:0=60")
+	if h.scan(); h.why() != "cache-whole" {
+		t.Errorf("a percentage: why %s", h.why())
+	}
+	h.measured(12000)
+	if got := h.scan(); !strings.Contains(got, "> "+limit+" of 0=12000 MiB/s cache-set is otherwise") {
+		t.Errorf("measured anew: %s", got)
+	}
+	h.sc.Snapshot.Host.Measured = nil
+	if got := h.scan(); !strings.Contains(got, "> "+limit+" cache-set is otherwise") {
+		t.Errorf("no longer measured: %s", got)
+	}
+}
+
+// TestAmount: the least and the most of several caches.
+func TestAmount(t *testing.T) {
+	h := on(t)
+	h.Caching.Set = "cache=0% bandwidth=50% of 0=20000;1=40000 MiB/s"
+	concerntest.Set(h.sc, share.CacheID, plan.CacheGroup, share.CacheGroup, "MB:0=10000;1=20000")
+	h.scan()
+	if why := h.Batch.Shared.Cache.Why; h.why() != "cache-whole cache-bandwidths" ||
+		fmt.Sprint(why[1].Args) != "[10000 20000 0.5]" {
+		t.Errorf("why %v", why)
 	}
 }
 
