@@ -130,7 +130,8 @@ type ShareCache struct {
 	Schemata string `json:"schemata,omitempty"`
 	// ways of the last-level caches, percent, before it is rounded to whole ways; absent when they are not limited
 	Ways int `json:"cache,omitempty"`
-	// memory bandwidth that a core with batch work may ask for, percent; absent when it is not limited
+	// memory bandwidth that a core with batch work may ask for, percent, or batch work in each cache where resctrl
+	// counts in GB/s or MiB/s; absent when it is not limited
 	Bandwidth int      `json:"memory_bandwidth,omitempty"`
 	Why       []string `json:"why"` // why, or why not, in sentences
 }

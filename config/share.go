@@ -53,7 +53,8 @@ type Share struct {
 	IOWeight int     `yaml:"io_weight"`      // of batch work at block devices, 1 to 10000; 0 leaves it
 	// ways of the last-level caches that batch work has, percent, 5 to 95; 0 leaves it all
 	Cache int `yaml:"cache"`
-	// what cores with batch work may ask of memory, percent, 10 to 90; 0 leaves it all
+	// what cores with batch work may ask of memory, percent, 10 to 90; 0 leaves it all. Where resctrl counts in GB/s or
+	// MiB/s it is a part of the measured bandwidth.
 	Bandwidth int `yaml:"memory_bandwidth"`
 	// what all batch work together may do a second, a device each: "sda read=100MiB write_iops=200", by name or
 	// MAJOR:MINOR
