@@ -177,6 +177,10 @@ const (
 	// followed once a minute and no more often.
 	between = time.Minute
 
+	// betweenGoals is the same where latency goals set the target: it changes as the load does, and there are to be
+	// no more turns than with a target that stays (bench/goalsim: 0.61 a minute; 0.67 with two minutes).
+	betweenGoals = 140 * time.Second
+
 	// mostHold bounds what that grows to where important work waits each time that more is given.
 	mostHold = 16 * time.Minute
 
@@ -380,7 +384,7 @@ func (m *NodeState) round(in *Input, n *Node) Budget {
 				m.Fell, m.Turned = false, in.At
 				rest := between
 				if n.Target > 0 {
-					rest = 2 * between // the use changes, and the load
+					rest = betweenGoals
 				}
 				if m.Rested = m.Rested.Add(rest); m.Rested.Before(in.At.Add(rest)) {
 					m.Rested = in.At.Add(rest)
