@@ -147,7 +147,8 @@ type ShareScheduler struct {
 	Generation string `json:"generation,omitempty"` // generation of the kernel's interface for it
 	// since when it runs, as far as the daemon knows; absent when none does
 	Since *time.Time `json:"since,omitempty"`
-	// name of somebody else's sched_ext scheduler that is loaded; absent when none is
+	// name of somebody else's sched_ext scheduler that is loaded, also of one that homenode's runs below; absent when
+	// none is
 	Other string `json:"other,omitempty"`
 	// number of threads of batch work that are not with it yet
 	Threads int `json:"threads_left"`

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -71,7 +72,7 @@ func wireTrial(t *share.Trial) *api.ShareTrial {
 func (v *View) scheduler() *api.ShareScheduler {
 	k := &v.Scheduler
 	out := &api.ShareScheduler{Enabled: k.Seen.Loaded != "", Why: k.Why.String(), Version: k.Seen.Loaded,
-		Newest: k.Seen.Newest, Generation: k.Seen.Generation, Other: k.Seen.Other,
+		Newest: k.Seen.Newest, Generation: k.Seen.Generation, Other: cmp.Or(k.Seen.Other, k.Seen.Under),
 		Loads: len(k.Loads), MostLoads: share.MostLoads, End: k.End, Counters: k.Seen.Counters,
 		Trial: wireTrial(k.Trial), Upgrade: wireTrial(k.Upgrade)}
 	if out.Counters == nil {

@@ -147,7 +147,7 @@ func TestScheduler(t *testing.T) {
 // TestSchedulerEnds: what the kernel ends is told, is not loaded again at once, and never in a
 // loop, over restarts of the daemon too. The base layer stands.
 func TestSchedulerEnds(t *testing.T) {
-	for _, kind := range []share.EndKind{share.EndStalled, share.EndSysRq, share.EndError, share.EndHotplug} {
+	for _, kind := range []share.EndKind{share.EndStalled, share.EndSysRq, share.EndError, share.EndHotplug, share.EndAbove} {
 		t.Run(string(kind), func(t *testing.T) {
 			f := kernelled(t)
 			f.scans(4)

@@ -21,6 +21,7 @@ type SchedulerSeen struct {
 	Newest     string       `json:"newest,omitempty"`     // version that this program brings
 	Loaded     string       `json:"loaded,omitempty"`     // version of homenode's that runs; "" when none does
 	Other      string       `json:"other,omitempty"`      // name of somebody else's that runs
+	Under      string       `json:"under,omitempty"`      // name of one that lets homenode's run below it
 	Tiers      int          `json:"tiers,omitempty"`      // cgroups that can have tiers with it; 0 not known
 	// End is how homenode's ended, when the kernel ended it and it has not been loaded since.
 	End      *SchedulerEnd `json:"end,omitempty"`
@@ -29,6 +30,14 @@ type SchedulerSeen struct {
 	Left map[string]int `json:"left,omitempty"`
 	// Gap is how long no scheduler ran at the newest swap.
 	Gap time.Duration `json:"gap,omitempty"`
+}
+
+// Runs says how homenode's scheduler runs, while it does.
+func (s *SchedulerSeen) Runs() words.Reason {
+	if s.Under != "" {
+		return words.Because(words.SchedulerBelow, s.Under)
+	}
+	return words.Because(words.SchedulerRuns)
 }
 
 // Counter is one counter of the scheduler.
@@ -46,14 +55,15 @@ const (
 	EndSysRq   EndKind = "sysrq"        // SysRq-S
 	EndError   EndKind = "error"        // an error of the scheduler
 	EndHotplug EndKind = "hotplug"      // a CPU came or went
+	EndAbove   EndKind = "above"        // the scheduler that it ran below ended
 	EndUnknown EndKind = "unregistered" // somebody took it off, or it is not known
 	EndRefused EndKind = "refused"      // the kernel did not take it: it never ran
 )
 
 // SchedulerEnd is the end of the scheduler: its cause and message.
 type SchedulerEnd struct {
-	// who or what ended it: stalled (the kernel's watchdog), sysrq, error, hotplug, unregistered, or refused (the
-	// kernel did not take it)
+	// who or what ended it: stalled (the kernel's watchdog), sysrq, error, hotplug, above (the scheduler that it ran
+	// below ended), unregistered, or refused (the kernel did not take it)
 	Kind EndKind `json:"kind"`
 	Text string  `json:"text,omitempty"` // what the kernel says
 }
@@ -244,7 +254,7 @@ func DecideScheduler(in SchedulerInput, was SchedulerState) (SchedulerDo, Schedu
 		now.Why = words.Because(words.SchedulerAgain, now.End.String())
 	}
 	if do.Verb == Leave && seen.Loaded != "" {
-		now.Why = words.Because(words.SchedulerRuns)
+		now.Why = seen.Runs()
 	}
 	return do, now
 }
@@ -349,7 +359,7 @@ func (s *SchedulerState) ended(at time.Time, end *SchedulerEnd) {
 	s.End = end
 	first := backOff
 	switch end.Kind {
-	case EndHotplug: // not its fault; MostLoads bounds it
+	case EndHotplug, EndAbove: // not its fault; MostLoads bounds it
 		s.Next = at
 		return
 	case EndSysRq:

@@ -28,7 +28,7 @@ func TestSchedulerSequences(t *testing.T) {
 			case 0:
 				if loaded != "" {
 					loaded = ""
-					in.Seen.End = &SchedulerEnd{Kind: rapid.SampledFrom([]EndKind{EndStalled, EndSysRq, EndError, EndHotplug, EndUnknown}).Draw(t, "end")}
+					in.Seen.End = &SchedulerEnd{Kind: rapid.SampledFrom([]EndKind{EndStalled, EndSysRq, EndError, EndHotplug, EndAbove, EndUnknown}).Draw(t, "end")}
 					ends++
 				}
 			case 1:
@@ -110,6 +110,7 @@ func TestSchedulerBacksOff(t *testing.T) {
 		{EndError, []time.Duration{30 * time.Second, time.Minute}},
 		{EndSysRq, []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute, time.Hour, time.Hour}},
 		{EndHotplug, []time.Duration{0, 0, 0}},
+		{EndAbove, []time.Duration{0, 0, 0}},
 	} {
 		var s SchedulerState
 		for i, want := range tt.want {
@@ -124,5 +125,24 @@ func TestSchedulerBacksOff(t *testing.T) {
 		if _, s = DecideScheduler(SchedulerInput{At: at.Add(time.Hour), Work: true, Seen: SchedulerSeen{Newest: "v1", Loaded: "v1"}}, s); s.Failures != 0 {
 			t.Errorf("%s: an hour later %d ends still count", tt.kind, s.Failures)
 		}
+	}
+}
+
+// TestSchedulerBelow: another scheduler that lets homenode's run below it does not keep it out, and status says so.
+func TestSchedulerBelow(t *testing.T) {
+	in := SchedulerInput{At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), Work: true,
+		Seen: SchedulerSeen{Newest: "below1", Under: "lavd"}}
+	do, s := DecideScheduler(in, SchedulerState{Chosen: "v1", Beside: "v2"}) // of the time when it was the only one
+	if do.Verb != Load || do.Version != "below1" {
+		t.Fatalf("%+v", do)
+	}
+	s = s.Took(in.At, do, in)
+	in.Seen.Loaded = "below1"
+	if _, s = DecideScheduler(in, s); !s.Why.Equal(words.Because(words.SchedulerBelow, "lavd")) {
+		t.Errorf("says %v", s.Why)
+	}
+	in.Seen = SchedulerSeen{Newest: "v2", End: &SchedulerEnd{Kind: EndAbove}} // the other one ends
+	if do, _ := DecideScheduler(in, s); do.Verb != Load || do.Version != "v2" {
+		t.Errorf("%+v", do)
 	}
 }

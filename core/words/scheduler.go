@@ -2,14 +2,16 @@ package words
 
 // States and events of the kernel's scheduler for batch work.
 var (
-	SchedulerRuns      = says("scheduler-runs", "It runs batch work in the time that online work leaves.")
+	SchedulerRuns  = says("scheduler-runs", "It runs batch work in the time that online work leaves.")
+	SchedulerBelow = says("scheduler-below",
+		"It runs batch work below the scheduler {}, which decides when a CPU may run it.")
 	SchedulerOff       = says("scheduler-off", "Turned off in the configuration (share.sched_ext).")
 	SchedulerNotShared = says("scheduler-not-shared", "Sharing is off.")
 	SchedulerObserve   = says("scheduler-observe", "In observe mode no scheduler is loaded; the kernel supports one.")
 	SchedulerHeld      = says("scheduler-held", "Undone by the user: left alone until `homenode resume`.")
 	SchedulerNoWork    = says("scheduler-no-work", "No batch workload has a cgroup of its own.")
 	SchedulerOther     = says("scheduler-other",
-		"Another sched_ext scheduler is loaded ({}). The kernel allows one at a time; homenode leaves that one alone.")
+		"Another sched_ext scheduler is loaded ({}). It lets no other run below it; homenode leaves it alone.")
 	SchedulerWaits    = says("scheduler-waits", "It is not loaded again for {for}: {}")
 	SchedulerAgain    = says("scheduler-again", "It is being loaded again. The last one: {}")
 	SchedulerTooOften = says("scheduler-too-often",

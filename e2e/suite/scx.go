@@ -28,6 +28,7 @@ func init() {
 	)
 	all := []string{"scx", "scx-real", "scx-core", "scx-n4", "scx-6.18", "scx-7.0"}
 	Tests = append(Tests,
+		Test{Name: "scx.below", Shapes: []string{"scx", "scx-core", "scx-n4"}, Limit: 60 * time.Second},
 		Test{Name: "scx.load", Shapes: append(all, "scx-6.12"), Limit: 60 * time.Second},
 		Test{Name: "scx.expel", Shapes: all, Limit: 60 * time.Second},
 		Test{Name: "scx.bursts", Shapes: all, Limit: 60 * time.Second},

@@ -9,7 +9,7 @@ var turns = [][]string{
 	{"virtual", "same", "n8", "homenode.locked", "homenode.load-shift"},
 	{"n2-nic", "homenode.cpuset-locked", "homenode.pressure", "homenode.immovable", "homenode.shield", "share.bench"},
 	{"scx.load", "scx.expel", "scx.bursts", "scx.guard", "scx.bounds", "scx.tasks", "scx.hotplug", "scx.limits",
-		"scx.cost"},
+		"scx.cost", "scx.below", "share.below"},
 }
 
 // Turn is the part that a number chooses, from 1 on.

@@ -9,7 +9,7 @@ import (
 	"github.com/homenode/homenode/core/workload"
 )
 
-// Config is what the scheduler goes by. All of it can be changed while it runs.
+// Config is what the scheduler goes by. Each part can be changed while it runs.
 type Config struct {
 	CPUs  []CPU  // the CPUs that may run batch work
 	Nodes []Node // bounds; a node that is not named has none

@@ -13,14 +13,18 @@
 //   - where online work leaves no CPU a moment the guard has no say: Relief gives what starves
 //     back to the fair class.
 //
-// The kernel side is bpf/share.bpf.c, GPL-2.0; its objects lie beside it, one for each range of
+// The kernel side is bpf/share.bpf.c and bpf/sub.bpf.c, GPL-2.0; its objects lie beside it, one for each range of
 // kernels that name its functions alike, and are written by `make generate`.
 //
 // How it is used: Probe says whether the kernel can. Load has the kernel verify the programs and
-// changes nothing. Attach begins and pins all of it in bpffs, so that it outlives the daemon;
+// changes nothing. Attach begins and pins everything in bpffs, so that it outlives the daemon;
 // Adopt finds it again. Set and SetTiers change what it goes by while it runs. Switch puts the
 // threads of a cgroup under it, SwitchBack takes them away. Detach ends it: what is SCHED_EXT
 // then runs in the fair class, where cpu.idle of its cgroup must stand already.
+//
+// Where another scheduler is loaded that takes others below it (Linux 7.3), Load makes one for that case
+// (bpf/sub.bpf.c): Attach pins its maps, and AttachTo begins with one cgroup of batch work. That scheduler decides
+// when a CPU may run batch work; this one keeps to the Budget, and away from online-strict work at each tick.
 //
 // A Scheduler is for one goroutine at a time.
 //

@@ -42,6 +42,7 @@ type Driver struct {
 	asked   time.Time // when support was asked
 	runs    *Scheduler
 	version string // of runs
+	under   string // name of another scheduler that lets this one run below it; "" none
 	before  string // version that ran before: there must be one to go back to
 	told    *share.SchedulerConfig
 	gap     time.Duration
@@ -122,45 +123,12 @@ func (d *Driver) now() string {
 		d.runs = s
 		d.version = version
 		d.told = nil
+		d.equip()
 	}
 	if d.runs != nil && d.runs.enabled() {
 		return d.version
 	}
 	return ""
-}
-
-// Bits of enum scx_exit_code and enum scx_exit_kind (kernel/sched/ext_internal.h).
-const (
-	exitSysRq   = 67
-	exitError   = 1024
-	exitStall   = 1026
-	exitHotplug = 1 << 32
-)
-
-// ended is how the scheduler ended that is left in d.runs; nil when none is.
-func (d *Driver) ended() *share.SchedulerEnd {
-	if d.runs == nil {
-		return nil
-	}
-	st, err := d.runs.Stats()
-	if err != nil {
-		return &share.SchedulerEnd{Kind: share.EndUnknown, Text: err.Error()}
-	}
-	end := &share.SchedulerEnd{Kind: share.EndUnknown, Text: st.Exit.Reason}
-	if st.Exit.Message != "" {
-		end.Text += ": " + st.Exit.Message
-	}
-	switch {
-	case st.Exit.Kind == exitSysRq:
-		end.Kind = share.EndSysRq
-	case st.Exit.Kind == exitStall:
-		end.Kind = share.EndStalled
-	case st.Exit.Kind >= exitError:
-		end.Kind = share.EndError
-	case st.Exit.Code&exitHotplug != 0:
-		end.Kind = share.EndHotplug
-	}
-	return end
 }
 
 // Look tells the scheduler what holds now, and says how it is.
@@ -172,14 +140,19 @@ func (d *Driver) Look(ctx context.Context, orders share.SchedulerOrders) (share.
 	if !seen.Unable.None() {
 		return seen, nil
 	}
-	if b := d.embedded(); b != nil {
-		seen.Newest = versionOf(b)
-	}
-	seen.Loaded = d.now()
 	state, name, err := State(os.DirFS(d.o.Root))
 	if err != nil {
 		return seen, fmt.Errorf("read /sys/kernel/sched_ext: %w", err)
 	}
+	d.under = ""
+	if name != Name && state == "enabled" && support.Below && takesSubs(os.DirFS(d.o.Root)) {
+		d.under = name
+	}
+	seen.Under = d.under
+	if b := d.embedded(); b != nil {
+		seen.Newest = versionOf(b)
+	}
+	seen.Loaded = d.now()
 	if seen.Loaded == "" && d.runs != nil && state == "disabling" && name == Name {
 		// Why is told last, before the name goes (scx_disable_workfn, kernel/sched/ext.c).
 		seen.Loaded = d.version
@@ -191,10 +164,16 @@ func (d *Driver) Look(ctx context.Context, orders share.SchedulerOrders) (share.
 	d.cgroups.Store(&orders.Cgroups)
 	if seen.Loaded == "" {
 		seen.End = d.ended()
-		if name != "" && state != "disabled" {
+		if d.runs != nil && d.runs.below != nil {
+			d.runs.Detach() // of some cgroups it may run on
+		}
+		if name != "" && state != "disabled" && d.under == "" {
 			seen.Other = name
 		}
 		return seen, nil
+	}
+	if d.runs.below != nil {
+		d.runs.prune()
 	}
 	if c := orders.Config; c != nil && (d.told == nil || !c.Equal(d.told)) {
 		if err := d.tell(c); err != nil {
@@ -292,6 +271,9 @@ func (d *Driver) relieving() {
 // left is how many threads of a cgroup are under a policy of the fair class and may be under the scheduler.
 func (d *Driver) left(cgroup string) (n int) {
 	tids, _ := CgroupThreads(d.dir(cgroup))()
+	if d.runs != nil && d.runs.below != nil && !d.attached(cgroup) {
+		return len(tids)
+	}
 	for _, tid := range tids {
 		if a, err := kernel.get(tid); err == nil && fair(a.Policy) && !d.relief.rests(tid) {
 			n++
@@ -414,6 +396,9 @@ func (d *Driver) take(ctx context.Context, target plan.Target) error {
 			start, err := kernel.start(tid)
 			return err != nil || !slices.Contains(listed, listedThread{tid, start, a.Policy})
 		}), err
+	}
+	if err := d.attach(target.Cgroup, id); err != nil {
+		return err
 	}
 	_, err = Switch(ctx, threads)
 	return err
@@ -547,6 +532,9 @@ func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 				out[i] = d.letGo(p.PID, entries[i].Old)
 			default:
 				_, out[i] = SwitchBack(ctx, CgroupThreads(d.dir(entries[i].Path)))
+				if id, err := inode(d.dir(entries[i].Path)); err == nil && d.runs != nil {
+					d.runs.DetachFrom(id)
+				}
 			}
 		}
 	}

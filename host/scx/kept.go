@@ -25,6 +25,9 @@ func versionOf(object []byte) string { return fmt.Sprintf("%x", sha256.Sum256(ob
 
 // embedded is the object for this kernel; nil where it takes none.
 func (d *Driver) embedded() []byte {
+	if d.under != "" {
+		return objectBelow
+	}
 	for _, g := range generations {
 		if g.name == d.support.Generation {
 			return g.object
@@ -37,8 +40,10 @@ func (d *Driver) kept(version string) string { return filepath.Join(d.o.Folder, 
 
 // object is that of a version.
 func (d *Driver) object(version string) ([]byte, error) {
-	if b := d.embedded(); b != nil && versionOf(b) == version {
-		return b, nil
+	for _, b := range [][]byte{d.embedded(), objectBelow} {
+		if b != nil && versionOf(b) == version {
+			return b, nil
+		}
 	}
 	b, err := os.ReadFile(d.kept(version))
 	if err != nil {

@@ -24,6 +24,13 @@ var objectV1 []byte
 //go:embed bpf/share.v2.o
 var objectV2 []byte
 
+//go:embed bpf/sub.v3.o
+var objectBelow []byte
+
+// generationBelow is of kernels that let a scheduler run below another one: 7.3 and later.
+var generationBelow = generation{"v3", []string{"scx_bpf_sub_grant", "scx_bpf_kick_cid", "scx_bpf_cid_curr",
+	"scx_bpf_task_cid", "scx_bpf_dsq_move_to_local___v2"}, objectBelow}
+
 // generations lists the newest first: a kernel may still have older names.
 var generations = []generation{
 	// 7.2

@@ -36,6 +36,7 @@ type Support struct {
 	Generation string // which of the embedded objects fits: v1 (Linux 6.13 to 7.0) or v2 (7.2 and later)
 	Running    bool   // a scheduler called homenode is enabled already
 	Scheduler  string // the one that is enabled, as the kernel names it; "" none
+	Below      bool   // the kernel can run this one below another that takes such
 	err        error
 }
 
@@ -85,7 +86,7 @@ func probe(root fs.FS) Support {
 	if !mountedBPF(root) {
 		return no(NoBPFFS, "no bpffs at /sys/fs/bpf: mount -t bpf bpf /sys/fs/bpf")
 	}
-	s := Support{Generation: g.name}
+	s := Support{Generation: g.name, Below: lacks(kernel, generationBelow.needs) == ""}
 	if strings.TrimSpace(string(state)) != "disabled" {
 		s.Scheduler = running(root)
 		s.Running = s.Scheduler == Name || strings.HasPrefix(s.Scheduler, Name+"_")

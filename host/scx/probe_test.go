@@ -3,6 +3,7 @@ package scx
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 	"testing/fstest"
 
@@ -31,6 +32,7 @@ func TestProbe(t *testing.T) {
 	// Names with and without a suffix beside one another, as in Linux 7.2.
 	v2 := types(t, "scx_bpf_dsq_insert", "scx_bpf_dsq_insert___v2", "scx_bpf_dsq_insert___v2_impl", "scx_bpf_dsq_move_to_local",
 		"scx_bpf_dsq_move_to_local___v2", "scx_bpf_dsq_move_to_local___v2_impl", "scx_bpf_task_set_slice", "scx_bpf_cpu_curr")
+	v3 := types(t, append(slices.Clone(generations[0].needs), generationBelow.needs...)...)
 	const (
 		state  = "sys/kernel/sched_ext/state"
 		ops    = "sys/kernel/sched_ext/root/ops"
@@ -59,6 +61,7 @@ func TestProbe(t *testing.T) {
 		{"CAP_BPF alone", func(m map[string]string) { m[status] = "CapEff:\t0000008000000000\n" }, NoCapability, "loading a scheduler needs CAP_SYS_ADMIN, or CAP_BPF and CAP_PERFMON", ""},
 		{"CAP_BPF and CAP_PERFMON", func(m map[string]string) { m[status] = "CapEff:\t000000c000000000\n" }, Supported, "", "v2"},
 		{"no bpffs", func(m map[string]string) { m[mounts] = "" }, NoBPFFS, "no bpffs at /sys/fs/bpf: mount -t bpf bpf /sys/fs/bpf", ""},
+		{"7.3", func(m map[string]string) { m[kernel] = string(v3) }, Supported, "", "v2"},
 		{"another", func(m map[string]string) { m[state], m[ops] = "enabled\n", "lavd_1.0.9\n" }, Other, "another sched_ext scheduler is loaded: lavd_1.0.9", "v2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -71,6 +74,9 @@ func TestProbe(t *testing.T) {
 			s := probe(root)
 			if s.Kind != c.kind || s.OK != (c.kind == Supported) || s.Why != c.why || s.Generation != c.generation {
 				t.Errorf("%+v", s)
+			}
+			if s.Below != (c.name == "7.3") {
+				t.Errorf("below another one: %+v", s)
 			}
 			if s.Running != (files[ops] == "homenode\n") {
 				t.Errorf("running: %+v", s)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,6 +34,7 @@ type Scheduler struct {
 	maps     map[string]*ebpf.Map
 	programs map[string]*ebpf.Program
 	links    map[string]link.Link // empty until Attach
+	below    *below               // below another scheduler; nil: it is the root
 	told     tables               // by Set, the last time
 }
 
@@ -45,7 +47,7 @@ const (
 // scheduler that runs goes on. A Support that is not OK, as error, says why it can not be.
 func Load(ctx context.Context, o Options) (*Scheduler, error) {
 	s := Probe()
-	if s.Kind != Supported {
+	if s.Kind != Supported && s.Kind != Other {
 		return nil, s
 	}
 	if err := o.Config.check(); err != nil {
@@ -56,6 +58,9 @@ func Load(ctx context.Context, o Options) (*Scheduler, error) {
 		return nil, Support{Kind: NoBTF, Why: fmt.Sprintf("read the kernel's types: %v", err), err: err}
 	}
 	g, err := choose(kernel)
+	if err == nil && s.Kind == Other && s.Below {
+		g = generationBelow
+	}
 	if err != nil {
 		return nil, Support{Kind: NoFunctions, Why: err.Error(), err: err}
 	}
@@ -66,18 +71,23 @@ func Load(ctx context.Context, o Options) (*Scheduler, error) {
 	if err != nil {
 		return nil, err
 	}
+	if isBelow(spec) != (s.Kind == Other) {
+		return nil, s.unfit()
+	}
 	if err := prepare(spec, kernel, o.Config); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	c, err := ebpf.NewCollection(spec)
-	if err != nil {
-		return nil, Support{Kind: Refused, Why: fmt.Sprintf("the kernel refuses the scheduler: %v", oneLine(err)),
-			Generation: g.name, err: err}
+	load := loadRoot
+	if isBelow(spec) {
+		load = loadBelow
 	}
-	sched := &Scheduler{pin: o.Pin, maps: c.Maps, programs: c.Programs, links: map[string]link.Link{}}
+	sched, err := load(ctx, o, spec)
+	if err != nil {
+		return nil, err
+	}
 	if sched.pin == "" {
 		sched.pin = DefaultPin
 	}
@@ -88,26 +98,30 @@ func Load(ctx context.Context, o Options) (*Scheduler, error) {
 	return sched, nil
 }
 
+// loadRoot has the kernel verify the programs.
+func loadRoot(_ context.Context, o Options, spec *ebpf.CollectionSpec) (*Scheduler, error) {
+	c, err := ebpf.NewCollection(spec)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	return &Scheduler{pin: o.Pin, maps: c.Maps, programs: c.Programs, links: map[string]link.Link{}}, nil
+}
+
+// refusal says that the kernel took no program.
+func refusal(err error) Support {
+	return Support{Kind: Refused, Why: fmt.Sprintf("the kernel refuses the scheduler: %v", oneLine(err)), err: err}
+}
+
+// unfit is why a scheduler cannot be loaded that is made for the other case.
+func (s Support) unfit() error {
+	if s.Kind == Other {
+		return s
+	}
+	return Support{Kind: Refused, Why: "the scheduler is made to run below another one, and none is loaded"}
+}
+
 // prepare sets what depends on this kernel and on the configuration, before the kernel has it.
 func prepare(spec *ebpf.CollectionSpec, kernel *btf.Spec, c Config) error {
-	m := spec.Maps["share"]
-	if m == nil || len(m.Contents) != 1 {
-		return fmt.Errorf("embedded scheduler: no struct_ops map")
-	}
-	value, ok := m.Contents[0].Value.([]byte)
-	ops, isStruct := btf.As[*btf.Struct](m.Value)
-	if !ok || !isStruct {
-		return fmt.Errorf("embedded scheduler: struct_ops map of an unknown form")
-	}
-	put := func(name string, size int, change func([]byte)) error {
-		for _, f := range ops.Members {
-			if f.Name == name {
-				change(value[f.Offset.Bytes():][:size])
-				return nil
-			}
-		}
-		return fmt.Errorf("embedded scheduler: no member %s", name)
-	}
 	var flags *btf.Enum
 	more := uint64(0)
 	if kernel.TypeByName("scx_ops_flags", &flags) == nil {
@@ -118,9 +132,31 @@ func prepare(spec *ebpf.CollectionSpec, kernel *btf.Spec, c Config) error {
 		}
 	}
 	return errors.Join(
-		put("timeout_ms", 4, func(b []byte) { native.PutUint32(b, uint32(c.timeout().Milliseconds())) }),
-		put("flags", 8, func(b []byte) { native.PutUint64(b, native.Uint64(b)|more) }),
+		putMember(spec, "timeout_ms", 4, func(b []byte) { native.PutUint32(b, uint32(c.timeout().Milliseconds())) }),
+		putMember(spec, "flags", 8, func(b []byte) { native.PutUint64(b, native.Uint64(b)|more) }),
 	)
+}
+
+// putMember changes a member of what the kernel is given.
+func putMember(spec *ebpf.CollectionSpec, name string, size int, change func([]byte)) error {
+	m := spec.Maps["share"]
+	if m == nil || len(m.Contents) != 1 {
+		return fmt.Errorf("embedded scheduler: no struct_ops map")
+	}
+	value, ok := m.Contents[0].Value.([]byte)
+	ops, isStruct := btf.As[*btf.Struct](m.Value)
+	if !ok || !isStruct {
+		return fmt.Errorf("embedded scheduler: struct_ops map of an unknown form")
+	}
+	value = slices.Clone(value) // a copy of a specification has the same
+	for _, f := range ops.Members {
+		if f.Name == name {
+			change(value[f.Offset.Bytes():][:size])
+			m.Contents[0].Value = value
+			return nil
+		}
+	}
+	return fmt.Errorf("embedded scheduler: no member %s", name)
 }
 
 // Attach begins, and pins all of it. Where another scheduler is enabled the error is a Support
@@ -163,6 +199,9 @@ func (s *Scheduler) Attach() (err error) {
 		if err := p.Pin(filepath.Join(s.pin, "program_"+name)); err != nil {
 			return fmt.Errorf("attach scheduler: %w", err)
 		}
+	}
+	if s.below != nil { // each cgroup begins with AttachTo
+		return s.pinBelow()
 	}
 	// First what tells which CPUs are idle, then what goes by it.
 	begin := func(name string, l link.Link, err error) error {
@@ -219,6 +258,9 @@ func Adopt(pin string) (*Scheduler, error) {
 			s.Close()
 			return nil, fmt.Errorf("adopt scheduler: %w", err)
 		}
+	}
+	if s.adoptedBelow() {
+		return s, nil
 	}
 	for _, name := range []string{linkScheduler, linkSwitch} {
 		if s.links[name] == nil {
@@ -360,7 +402,7 @@ func (s *Scheduler) SetTiers(cgroups []Cgroup) error {
 
 // nudge has the kernel side look at the change now.
 func (s *Scheduler) nudge() error {
-	if len(s.links) == 0 {
+	if len(s.links) == 0 || s.below != nil { // below another one it looks at each tick
 		return nil
 	}
 	if _, err := s.programs["nudge"].Run(&ebpf.RunOptions{}); err != nil {
@@ -376,7 +418,13 @@ func (s *Scheduler) enabled() bool {
 		return false
 	}
 	var e kernelEnding
-	return running(os.DirFS("/")) == Name && s.maps["endings"].Lookup(uint32(0), &e) == nil && e.Kind == 0
+	if s.maps["endings"].Lookup(uint32(0), &e) != nil || e.Kind != 0 {
+		return false
+	}
+	if s.below != nil {
+		return running(os.DirFS("/")) != Name && takesSubs(os.DirFS("/"))
+	}
+	return running(os.DirFS("/")) == Name
 }
 
 // Detach ends the scheduler and takes its pins away. What is SCHED_EXT runs in the fair class then.
@@ -386,13 +434,10 @@ func (s *Scheduler) Detach() error {
 }
 
 func (s *Scheduler) dropLinks() {
-	for _, name := range []string{linkScheduler, linkSwitch} { // in this order
-		if l := s.links[name]; l != nil {
-			l.Unpin()
-			l.Close()
-		}
+	s.dropLink(linkScheduler) // before what tells it which CPUs are idle
+	for name := range maps.Clone(s.links) {
+		s.dropLink(name)
 	}
-	s.links = map[string]link.Link{}
 	// The kernel ends a scheduler whose last link is gone beside; wait for that, so that the next can begin.
 	for range 500 {
 		b, err := os.ReadFile("/sys/kernel/sched_ext/state")

@@ -76,6 +76,9 @@ func (h *host) apply(s *plan.Step, most int) (*control.Failure, []string) {
 		if k == theScheduler && (h.kernel.other != "" || !h.kernel.takes) {
 			return &control.Failure{Code: control.Failed, Text: "another scheduler is loaded, or it cannot be"}, wrong
 		}
+		if k == theScheduler && (s.To == "below") != (h.kernel.under != "") {
+			return &control.Failure{Code: control.Failed, Text: "it is made for another case"}, wrong
+		}
 		if k.kind == plan.CacheTasks && h.cells[theCache].value == "" {
 			return gone(share.CacheGroup), wrong
 		}

@@ -33,6 +33,7 @@ type kernel struct {
 	takes  bool   // it has sched_ext
 	newest string // version that homenode brings
 	other  string // somebody else's that runs
+	under  string // the same, of one that lets homenode's run below it
 	end    *share.SchedulerEnd
 }
 
@@ -41,7 +42,10 @@ func (h *host) look(orders *share.SchedulerOrders) *share.SchedulerSeen {
 	if !h.kernel.takes {
 		return &share.SchedulerSeen{Unable: words.Because(words.SchedulerNoKernel)}
 	}
-	seen := &share.SchedulerSeen{Newest: h.kernel.newest, Loaded: h.cells[theScheduler].value, Other: h.kernel.other}
+	seen := &share.SchedulerSeen{Newest: h.kernel.newest, Loaded: h.cells[theScheduler].value, Other: h.kernel.other, Under: h.kernel.under}
+	if h.kernel.under != "" {
+		seen.Newest = "below"
+	}
 	if seen.Loaded == "" {
 		seen.End = h.kernel.end
 	}
@@ -60,6 +64,11 @@ func (h *host) look(orders *share.SchedulerOrders) *share.SchedulerSeen {
 func (h *host) turn() string {
 	c := h.cells[theScheduler]
 	switch n := h.random.IntN(4); {
+	case h.kernel.under != "" && c.value != "" && n < 2:
+		h.kernel.under = ""
+		*c = cell{}
+		h.kernel.end = &share.SchedulerEnd{Kind: share.EndAbove}
+		return "somebody's scheduler goes, and with it what is below"
 	case n == 0:
 		h.kernel.newest = []string{"v1", "v2"}[h.random.IntN(2)]
 		return "homenode brings " + h.kernel.newest
@@ -67,10 +76,14 @@ func (h *host) turn() string {
 		*c = cell{}
 		h.kernel.end = &share.SchedulerEnd{Kind: []share.EndKind{share.EndStalled, share.EndSysRq, share.EndError, share.EndHotplug, share.EndUnknown}[h.random.IntN(5)]}
 		return "the kernel ends the scheduler: " + string(h.kernel.end.Kind)
-	case h.kernel.other == "":
+	case h.kernel.other == "" && h.kernel.under == "":
+		if h.random.IntN(2) == 0 {
+			h.kernel.under = "flow"
+			return "somebody loads a scheduler that lets others run below it"
+		}
 		h.kernel.other = "lavd"
 		return "somebody loads a scheduler"
 	}
-	h.kernel.other = ""
+	h.kernel.other, h.kernel.under = "", ""
 	return "somebody's scheduler goes"
 }

@@ -6,6 +6,7 @@ import "github.com/homenode/homenode/e2e/guest/lab"
 
 // Tests are the tests of this package, by the name that package suite has for them.
 var Tests = lab.Tests{
+	"scx.below":          scxBelow,
 	"scx.beside":         scxBeside,
 	"scx.bounds":         scxBounds,
 	"scx.budget":         scxBudget,
@@ -22,6 +23,7 @@ var Tests = lab.Tests{
 	"scx.tasks":          scxTasks,
 	"scx.together":       scxTogether,
 	"scx.waits":          scxWaits,
+	"share.below":        shareBelow,
 	"share.base":         shareBase,
 	"share.bench":        shareBench,
 	"share.controller":   shareController,

@@ -22,7 +22,7 @@ typedef _Bool bool;
 #define UINT(name, value) int (*name)[value]
 #define TYPE(name, value) typeof(value) *name
 
-enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6, BPF_MAP_TYPE_LRU_HASH = 9 };
+enum { BPF_MAP_TYPE_HASH = 1, BPF_MAP_TYPE_ARRAY = 2, BPF_MAP_TYPE_PERCPU_ARRAY = 6, BPF_MAP_TYPE_LRU_HASH = 9, BPF_MAP_TYPE_ARENA = 33 };
 
 /* Helpers, by their numbers in include/uapi/linux/bpf.h. */
 static void *(*bpf_map_lookup_elem)(void *map, const void *key) = (void *)1;
@@ -65,6 +65,7 @@ struct scx_exit_info { enum scx_exit_kind kind; s64 exit_code; const char *reaso
 
 #pragma clang attribute pop
 
+#if GENERATION < 3
 /* kernel/sched/ext.c reads these members by name. */
 struct sched_ext_ops {
 	void *select_cpu;
@@ -81,6 +82,7 @@ struct sched_ext_ops {
 	u32 timeout_ms;
 	char name[128];
 };
+#endif
 
 enum {
 	PID_IDLE = 0,
@@ -117,22 +119,32 @@ extern void scx_bpf_put_cpumask(const struct cpumask *mask) KSYM;
  * What has another name, or is done otherwise, in another range of kernels. The exact
  * names of the kernel, with what follows three underscores: the loader compares whole names.
  */
-#if GENERATION == 2 /* 7.1 and later */
+#if GENERATION >= 2 /* 7.1 and later */
 extern bool scx_bpf_dsq_insert___v2(struct task_struct *p, u64 dsq, u64 slice, u64 flags) KSYM;
 extern bool scx_bpf_dsq_move_to_local___v2(u64 dsq, u64 flags) KSYM;
 extern bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) KSYM;
 extern bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) KSYM;
-extern struct task_struct *scx_bpf_cpu_curr(s32 cpu) KSYM;
 #define insert(p, dsq, slice, flags) scx_bpf_dsq_insert___v2(p, dsq, slice, flags)
-#define take(dsq) scx_bpf_dsq_move_to_local___v2(dsq, 0)
 #define set_slice(p, ns) scx_bpf_task_set_slice(p, ns)
 #define set_since(p, ns) scx_bpf_task_set_dsq_vtime(p, ns)
+#if GENERATION == 3 /* 7.3 and later: the form of a sub-scheduler, which has cids instead of CPUs */
+extern s32 scx_bpf_cpu_to_cid(s32 cpu) KSYM;
+extern s32 scx_bpf_cid_to_cpu(s32 cid) KSYM;
+extern s32 scx_bpf_task_cid(const struct task_struct *p) KSYM;
+extern struct task_struct *scx_bpf_cid_curr(s32 cid) KSYM;
+extern void scx_bpf_kick_cid(s32 cid, u64 flags) KSYM;
+#define current_of(cpu) scx_bpf_cid_curr(scx_bpf_cpu_to_cid(cpu))
+#else
+extern struct task_struct *scx_bpf_cpu_curr(s32 cpu) KSYM;
 extern struct rq *scx_bpf_locked_rq(void) KSYM;
+#define take(dsq) scx_bpf_dsq_move_to_local___v2(dsq, 0)
 #define own_rq(cpu) scx_bpf_locked_rq()
+#define current_of(cpu) scx_bpf_cpu_curr(cpu)
+#endif
 /* pid_on is the thread that runs on a CPU; negative: unknown. */
 INLINE s32 pid_on(s32 cpu)
 {
-	struct task_struct *p = scx_bpf_cpu_curr(cpu);
+	struct task_struct *p = current_of(cpu);
 
 	return p ? p->pid : -1;
 }
@@ -153,6 +165,7 @@ INLINE s32 pid_on(s32 cpu)
 }
 #endif
 
+#if GENERATION < 3
 #define HAS(field) __builtin_preserve_field_info(field, 2 /* BPF_FIELD_EXISTS */)
 
 /* fair_waits is whether the fair class has something to run on a CPU whose queues are locked. */
@@ -176,3 +189,4 @@ INLINE int counts_any(s32 cpu)
 
 	return rq && rq->nr_running > 0;
 }
+#endif

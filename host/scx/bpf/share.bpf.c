@@ -10,25 +10,10 @@
  */
 #include "kernel.h"
 #include "share.h"
+#include "tiers.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
-#define ARRAY(name, value_type, size) \
-	struct { UINT(type, BPF_MAP_TYPE_ARRAY); UINT(max_entries, size); TYPE(key, u32); TYPE(value, value_type); } name SEC(".maps")
-
-ARRAY(settings, struct settings, 1);
-ARRAY(places, struct place, MAX_CPUS);
-ARRAY(nodes, struct node, MAX_NODES);
-ARRAY(llcs, struct llc, MAX_LLCS);
-ARRAY(cpus_now, struct cpu_now, MAX_CPUS);
-ARRAY(nodes_now, struct node_now, MAX_NODES);
-ARRAY(llcs_now, struct llc_now, MAX_LLCS);
-ARRAY(endings, struct ending, 1);
-struct { UINT(type, BPF_MAP_TYPE_HASH); UINT(max_entries, MAX_CGROUPS); TYPE(key, u64); TYPE(value, struct cgroup_tier); } tiers SEC(".maps");
-struct resolved { struct cgroup_tier tier; u64 generation; };
-struct { UINT(type, BPF_MAP_TYPE_LRU_HASH); UINT(max_entries, MAX_CGROUPS); TYPE(key, u64); TYPE(value, struct resolved); } resolved SEC(".maps");
-struct { UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY); UINT(max_entries, NR_COUNTS); TYPE(key, enum count); TYPE(value, u64); } counts SEC(".maps");
-struct { UINT(type, BPF_MAP_TYPE_PERCPU_ARRAY); UINT(max_entries, BUCKETS); TYPE(key, u32); TYPE(value, u64); } overlaps SEC(".maps");
 struct pulse { struct bpf_timer timer; u64 generation, begun; };
 ARRAY(pulses, struct pulse, 1);
 /* Of a CPU that runs batch work. */
@@ -49,16 +34,6 @@ ARRAY(turns, struct turn, MAX_CPUS);
 #define COMING (MS / 20) /* the kernel has queued a task so long after share_enqueue at the latest */
 #define ALLOWED NR_COUNTS /* no reason to refuse */
 
-INLINE void *at(void *map, u32 i) { return bpf_map_lookup_elem(map, &i); }
-
-INLINE void add(void *map, u32 i)
-{
-	u64 *n = at(map, i);
-	if (n)
-		*n += 1;
-}
-#define count(i) add(&counts, i)
-
 INLINE u32 what(u64 word) { return word & 7; }
 
 /* counted is which node counts what the CPU runs: its index + 1; 0: none. */
@@ -73,52 +48,6 @@ INLINE u64 word_after(u64 before, struct cpu_now *c, struct place *place, u32 ru
 	u64 node = c->online && place->known ? place->node + 1 : 0;
 
 	return ((before >> 10) + 1) << 10 | (node & 127) << 3 | runs;
-}
-
-/* ---- tiers ---- */
-
-/* The nearest cgroup above, or the one itself, that has a tier. */
-INLINE void resolve(struct cgroup *g, struct cgroup_tier *out)
-{
-	struct bpf_iter_num it;
-
-	out->tier = TIER_NORMAL;
-	out->nodes = 0;
-	bpf_iter_num_new(&it, 0, MAX_DEPTH);
-	while (bpf_iter_num_next(&it)) {
-		struct cgroup_subsys_state *above;
-		u64 id = g->kn->id;
-		struct cgroup_tier *t = bpf_map_lookup_elem(&tiers, &id);
-
-		if (t) {
-			*out = *t;
-			break;
-		}
-		above = g->self.parent;
-		if (!above)
-			break;
-		g = above->cgroup;
-	}
-	bpf_iter_num_destroy(&it);
-}
-
-APART int tier_of(struct task_struct *p TRUSTED, u64 generation, struct cgroup_tier *out)
-{
-	struct cgroup *g = p->cgroups->dfl_cgrp;
-	u64 id = g->kn->id;
-	struct resolved *known = bpf_map_lookup_elem(&resolved, &id), new = {};
-
-	if (!out)
-		return 0;
-	if (known && known->generation == generation) {
-		*out = known->tier;
-		return 0;
-	}
-	resolve(g, &new.tier);
-	new.generation = generation;
-	bpf_map_update_elem(&resolved, &id, &new, 0);
-	*out = new.tier;
-	return 0;
 }
 
 /* ---- what runs on each CPU ---- */

@@ -300,7 +300,7 @@ func (t *turn) seen(r *work.Result) {
 		case !k.Seen.Unable.None():
 			k.Why = k.Seen.Unable
 		case k.Seen.Loaded != "":
-			k.Why = words.Because(words.SchedulerRuns)
+			k.Why = k.Seen.Runs()
 		case k.Seen.Other != "":
 			k.Why = words.Because(words.SchedulerOther, k.Seen.Other)
 		case !t.Enforce:
@@ -404,7 +404,7 @@ func (t *turn) done(f *work.Failure) {
 	}
 	k.Seen.Loaded, k.Seen.End = k.Do.Version, nil
 	t.keep(k.Took(t.At.Round(0).UTC(), k.Do, t.input()))
-	k.Why = words.Because(words.SchedulerRuns)
+	k.Why = k.Seen.Runs()
 	t.tell(&was)
 	k.Do, k.Look = share.SchedulerDo{}, 0
 	t.ask() // and tell it the current orders at once

@@ -68,6 +68,7 @@ func TestReportsOnly(t *testing.T) {
 		{"held", share.SchedulerSeen{Loaded: "v1", Unable: unable}, "held scheduler", false, words.SchedulerHeld},
 		{"unable", share.SchedulerSeen{Loaded: "v1", Unable: unable}, "", false, words.SchedulerNoKernel},
 		{"loaded", share.SchedulerSeen{Loaded: "v1", Other: "x"}, "", false, words.SchedulerRuns},
+		{"below another", share.SchedulerSeen{Loaded: "v1", Under: "x"}, "", false, words.SchedulerBelow},
 		{"another", share.SchedulerSeen{Other: "x"}, "", false, words.SchedulerOther},
 		{"none", share.SchedulerSeen{}, "", false, words.SchedulerObserve},
 		{"none, halted", share.SchedulerSeen{}, "", true, ""},

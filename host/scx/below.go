@@ -1,0 +1,260 @@
+package scx
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/btf"
+	"github.com/cilium/ebpf/link"
+	"golang.org/x/sys/unix"
+)
+
+// Below is how a Scheduler runs below another one of sched_ext (Linux 7.3 and later): one
+// sub-scheduler for each cgroup of batch work, all with the same maps. The other one, the root,
+// decides when a CPU may ask it for a task.
+type below struct {
+	spec *ebpf.CollectionSpec // with what depends on this kernel and the configuration; nil when adopted
+}
+
+// ownMaps is the maps of which each sub-scheduler has its own.
+var ownMaps = []string{"share", "arena", "pulses", "sub_cpus"}
+
+// arenaAt is the address of the arena, for a process that would map it: the kernel asks for one, and none does.
+const arenaAt = 1 << 44
+
+// The names of a cgroup's sub-scheduler begin so; its ID follows. The kernel stops a timer whose
+// map no process and no pin holds.
+const (
+	linkBelow  = "sub-"
+	pulseBelow = "pulse-"
+)
+
+const subs = "sys/kernel/sched_ext/root/sub"
+
+// takesSubs is whether the scheduler that is enabled lets others have cgroups: its
+// folder has one for them then (scx_alloc_and_add_sched, kernel/sched/ext/ext.c).
+func takesSubs(root fs.FS) bool {
+	i, err := fs.Stat(root, subs)
+	return err == nil && i.IsDir()
+}
+
+// isBelow is whether a scheduler is made to run below another one.
+func isBelow(spec *ebpf.CollectionSpec) bool {
+	m := spec.Maps["share"]
+	if m == nil {
+		return false
+	}
+	ops, ok := btf.As[*btf.Struct](m.Value)
+	return ok && strings.HasSuffix(ops.Name, "_cid")
+}
+
+// loadBelow makes the maps. Programs are loaded for each cgroup: what the kernel shows to them, and
+// which scheduler they belong to, it knows by program.
+func loadBelow(ctx context.Context, o Options, spec *ebpf.CollectionSpec) (*Scheduler, error) {
+	s := &Scheduler{pin: o.Pin, below: &below{spec: spec}, programs: map[string]*ebpf.Program{},
+		links: map[string]link.Link{}}
+	common := spec.Copy()
+	common.Programs = nil
+	maps.DeleteFunc(common.Maps, func(name string, _ *ebpf.MapSpec) bool { return slices.Contains(ownMaps, name) })
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	c, err := ebpf.NewCollection(common)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	s.maps = c.Maps
+	return s, nil
+}
+
+// markBelow is a second pin of a map, and the last one: one that is pinned in part is not taken for one of these.
+const markBelow = "map_below"
+
+func (s *Scheduler) pinBelow() error {
+	again, err := s.maps["settings"].Clone()
+	if err != nil {
+		return fmt.Errorf("attach scheduler: %w", err)
+	}
+	defer again.Close()
+	if err := again.Pin(filepath.Join(s.pin, markBelow)); err != nil {
+		return fmt.Errorf("attach scheduler: %w", err)
+	}
+	return nil
+}
+
+// adoptedBelow reports whether what was found in a folder runs below another scheduler.
+func (s *Scheduler) adoptedBelow() bool {
+	mark := s.maps["below"]
+	if mark == nil {
+		return false
+	}
+	delete(s.maps, "below")
+	mark.Close()
+	s.below = &below{}
+	return true
+}
+
+// setObject gives an adopted scheduler what it is made of, so that it can have more cgroups.
+func (s *Scheduler) setObject(object []byte, c Config) error {
+	if s.below == nil || s.below.spec != nil {
+		return nil
+	}
+	spec, err := ebpf.LoadCollectionSpecFromReader(bytes.NewReader(object))
+	if err != nil {
+		return fmt.Errorf("read scheduler: %w", err)
+	}
+	kernel, err := btf.LoadKernelSpec()
+	if err != nil {
+		return fmt.Errorf("read the kernel's types: %w", err)
+	}
+	if err := prepare(spec, kernel, c); err != nil {
+		return err
+	}
+	s.below.spec = spec
+	return nil
+}
+
+// AttachTo gives a cgroup, by its inode, a sub-scheduler. A cgroup that has one keeps it.
+func (s *Scheduler) AttachTo(cgroup uint64) (err error) {
+	name := fmt.Sprint(linkBelow, cgroup)
+	if s.has(cgroup) {
+		return nil
+	}
+	s.dropLink(name)
+	if s.below.spec == nil {
+		return fmt.Errorf("attach scheduler to cgroup %d: it is not known what it is made of", cgroup)
+	}
+	spec := s.below.spec.Copy()
+	spec.Maps["arena"].MapExtra = arenaAt
+	if err := putMember(spec, "sub_cgroup_id", 8, func(b []byte) { native.PutUint64(b, cgroup) }); err != nil {
+		return err
+	}
+	common := maps.Clone(s.maps)
+	maps.DeleteFunc(common, func(name string, _ *ebpf.Map) bool { return strings.HasPrefix(name, pulseBelow) })
+	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: common})
+	if err != nil {
+		return refusal(err)
+	}
+	defer c.Close() // the link holds what it needs, but for the pulse
+	l, err := link.AttachStructOps(link.StructOpsOptions{Map: c.Maps["share"]})
+	if err != nil {
+		return fmt.Errorf("attach scheduler to cgroup %d: %w", cgroup, why(err))
+	}
+	if !alive(cgroup) { // only the ending says why
+		l.Close()
+		var e kernelEnding
+		s.maps["endings"].Lookup(uint32(0), &e)
+		s.maps["endings"].Put(uint32(0), kernelEnding{}) // the others go on
+		return fmt.Errorf("attach scheduler to cgroup %d: %s", cgroup, text(e.Message[:]))
+	}
+	pulse := fmt.Sprint(pulseBelow, cgroup)
+	s.links[name] = l
+	s.maps[pulse] = c.DetachMap("pulses")
+	err = errors.Join(s.maps[pulse].Pin(filepath.Join(s.pin, "map_"+pulse)),
+		l.Pin(filepath.Join(s.pin, "link_"+name)))
+	if err != nil {
+		s.DetachFrom(cgroup)
+		return fmt.Errorf("attach scheduler to cgroup %d: %w", cgroup, err)
+	}
+	return nil
+}
+
+// why says in words what the kernel means.
+func why(err error) error {
+	switch {
+	case errors.Is(err, unix.EOPNOTSUPP):
+		return fmt.Errorf("the scheduler above it takes none: %w", err)
+	case errors.Is(err, unix.EBUSY):
+		return fmt.Errorf("the cgroup, or one in it, has another scheduler: %w", err)
+	}
+	return err
+}
+
+// alive is whether the kernel has a sub-scheduler for a cgroup.
+func alive(cgroup uint64) bool {
+	_, err := os.Stat(filepath.Join("/", subs, fmt.Sprint("sub-", cgroup)))
+	return err == nil
+}
+
+// has is whether a cgroup has one of this scheduler's.
+func (s *Scheduler) has(cgroup uint64) bool {
+	return s.links[fmt.Sprint(linkBelow, cgroup)] != nil && alive(cgroup)
+}
+
+// DetachFrom takes the sub-scheduler of a cgroup away; the one above has its threads then.
+func (s *Scheduler) DetachFrom(cgroup uint64) { s.dropLink(fmt.Sprint(linkBelow, cgroup)) }
+
+func (s *Scheduler) dropLink(name string) {
+	if l := s.links[name]; l != nil {
+		l.Unpin()
+		l.Close()
+		delete(s.links, name)
+	}
+	if id, of := strings.CutPrefix(name, linkBelow); of && s.maps[pulseBelow+id] != nil {
+		s.maps[pulseBelow+id].Unpin()
+		s.maps[pulseBelow+id].Close()
+		delete(s.maps, pulseBelow+id)
+	}
+}
+
+// prune forgets the links of cgroups that the kernel has taken the sub-scheduler from.
+func (s *Scheduler) prune() {
+	for name := range maps.Clone(s.links) {
+		if id, err := strconv.ParseUint(strings.TrimPrefix(name, linkBelow), 10, 64); err == nil && !alive(id) {
+			s.dropLink(name)
+		}
+	}
+}
+
+// mostBelow bounds the cgroups that have a sub-scheduler: each has programs of its own, and data for each CPU.
+const mostBelow = 64
+
+// equip gives an adopted scheduler that runs below another one what it needs for more cgroups. Where
+// that fails, AttachTo says so.
+func (d *Driver) equip() {
+	object, err := d.object(d.version)
+	if err != nil {
+		return
+	}
+	if config, err := d.config(nil); err == nil {
+		d.runs.setObject(object, config)
+	}
+}
+
+// attached is whether a cgroup, or one that it is in, has a sub-scheduler of the one that runs.
+func (d *Driver) attached(cgroup string) bool {
+	for at := filepath.Clean("/" + cgroup); at != "/"; at = filepath.Dir(at) {
+		if id, err := inode(d.dir(at)); err == nil && d.runs.has(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// attach gives a cgroup a sub-scheduler where homenode's runs below another one. Those of cgroups in it are taken
+// away first: the kernel puts none between two.
+func (d *Driver) attach(cgroup string, id uint64) error {
+	if d.runs == nil || d.runs.below == nil || d.attached(cgroup) {
+		return nil
+	}
+	d.runs.prune()
+	if len(d.runs.links) >= mostBelow {
+		return fmt.Errorf("cgroup %s: %d cgroups have a scheduler below another one: at most %[2]d", cgroup, mostBelow)
+	}
+	for _, other := range *d.cgroups.Load() {
+		if inner, err := inode(d.dir(other)); err == nil && strings.HasPrefix(other, cgroup+"/") {
+			d.runs.DetachFrom(inner)
+		}
+	}
+	return d.runs.AttachTo(id)
+}

@@ -1,0 +1,43 @@
+package scx
+
+import "github.com/homenode/homenode/core/share"
+
+// Bits of enum scx_exit_code and enum scx_exit_kind (kernel/sched/ext/internal.h).
+const (
+	exitSysRq   = 67
+	exitParent  = 68
+	exitKilled  = 69 // by the parent
+	exitError   = 1024
+	exitStall   = 1026
+	exitHotplug = 1 << 32
+)
+
+// ended is how the scheduler ended that is left in d.runs; nil when none is.
+func (d *Driver) ended() *share.SchedulerEnd {
+	if d.runs == nil {
+		return nil
+	}
+	st, err := d.runs.Stats()
+	if err != nil {
+		return &share.SchedulerEnd{Kind: share.EndUnknown, Text: err.Error()}
+	}
+	end := &share.SchedulerEnd{Kind: share.EndUnknown, Text: st.Exit.Reason}
+	if st.Exit.Message != "" {
+		end.Text += ": " + st.Exit.Message
+	}
+	switch {
+	case st.Exit.Kind == exitParent, st.Exit.Kind == 0 && d.runs.below != nil:
+		end.Kind = share.EndAbove
+	case st.Exit.Kind == exitSysRq:
+		end.Kind = share.EndSysRq
+	case st.Exit.Kind == exitKilled:
+		end.Kind = share.EndError
+	case st.Exit.Kind == exitStall:
+		end.Kind = share.EndStalled
+	case st.Exit.Kind >= exitError:
+		end.Kind = share.EndError
+	case st.Exit.Code&exitHotplug != 0:
+		end.Kind = share.EndHotplug
+	}
+	return end
+}
