@@ -37,6 +37,8 @@ var (
 		"may be.")
 	GoalCeiling  = says("goal-ceiling", "The use stays at its limit after a miss, {%}. Homenode tries more in {for}.")
 	GoalTries    = says("goal-tries", "Testing {} as the cause: batch work gets {} % of what it had.")
+	GoalSiblings = says("goal-tries-siblings", "Testing SMT siblings as the cause: batch work leaves those of "+
+		"work with goals free.")
 	GoalTrying   = says("goal-trying", "Testing {} as the cause for another {for}, with less for batch work.")
 	GoalHurts    = says("goal-hurts", "Less {} for batch work raised the slack by {%}: it stays limited.")
 	GoalHarmless = says("goal-harmless", "Less {} for batch work did not help: it is no longer limited, and "+

@@ -16,12 +16,29 @@ type Resource string
 
 // Resources other than cores that can be limited.
 const (
+	Siblings  Resource = "siblings"  // SMT siblings of CPUs that run work with goals
 	Cache     Resource = "cache"     // ways of the last-level caches
 	Bandwidth Resource = "bandwidth" // of memory
+	IO        Resource = "io"        // of block devices
+	Memory    Resource = "memory"    // the amount
 )
 
-// Resources lists all of them in the order in which they are tried.
-var Resources = []Resource{Cache, Bandwidth}
+// String returns the name in sentences.
+func (r Resource) String() string {
+	switch r {
+	case Siblings:
+		return "SMT siblings"
+	case Bandwidth:
+		return "memory bandwidth"
+	case IO:
+		return "disk I/O"
+	}
+	return string(r)
+}
+
+// Resources lists all of them in the order in which they are tried: first those of which batch work loses least, and
+// memory last, for it takes long to give back.
+var Resources = []Resource{Siblings, Cache, Bandwidth, IO, Memory}
 
 // Reading is a goal with the newest value of its metric.
 type Reading struct {

@@ -3,6 +3,7 @@ package goal_test
 import (
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -226,7 +227,7 @@ func TestRemembersTheHour(t *testing.T) {
 
 // TestTriesOneResource: at the ceiling one resource is limited; what brings slack stays, what does not is undone.
 func TestTriesOneResource(t *testing.T) {
-	for _, hurts := range []goal.Resource{goal.Cache, goal.Bandwidth, ""} {
+	for _, hurts := range append(slices.Clone(goal.Resources), "") {
 		h := newHost()
 		most := 0
 		for i := range 1500 {
@@ -236,7 +237,7 @@ func TestTriesOneResource(t *testing.T) {
 			}
 			h.read(0, wobble(x, i))
 			in := h.input()
-			in.Can = []goal.Resource{goal.Cache, goal.Bandwidth}
+			in.Can = goal.Resources
 			h.out, h.state = goal.Decide(in, h.state)
 			h.at = h.at.Add(scan)
 			most = max(most, len(h.out.Limits))

@@ -197,6 +197,7 @@ func TestHours(t *testing.T) {
 
 // TestTries: the first resource that can be limited and was not found to bring nothing within the hour.
 func TestTries(t *testing.T) {
+	two := []Resource{Cache, Bandwidth}
 	for _, c := range []struct {
 		name    string
 		can     []Resource
@@ -204,11 +205,11 @@ func TestTries(t *testing.T) {
 		cleared map[Resource]time.Time
 		want    Resource
 	}{
-		{"none can be", nil, nil, nil, ""}, {"both", Resources, nil, nil, Cache}, {"one", Resources[1:], nil, nil, Bandwidth},
-		{"limited already", Resources, map[Resource]int{Cache: 50}, nil, Bandwidth},
-		{"found to bring nothing", Resources, nil, map[Resource]time.Time{Cache: start.Add(-clearedFor + 1)}, Bandwidth},
-		{"long ago", Resources, nil, map[Resource]time.Time{Cache: start.Add(-clearedFor)}, Cache},
-		{"both did", Resources, nil, map[Resource]time.Time{Cache: start, Bandwidth: start}, ""},
+		{"none can be", nil, nil, nil, ""}, {"both", two, nil, nil, Cache}, {"one", two[1:], nil, nil, Bandwidth},
+		{"limited already", two, map[Resource]int{Cache: 50}, nil, Bandwidth},
+		{"found to bring nothing", two, nil, map[Resource]time.Time{Cache: start.Add(-clearedFor + 1)}, Bandwidth},
+		{"long ago", two, nil, map[Resource]time.Time{Cache: start.Add(-clearedFor)}, Cache},
+		{"both did", two, nil, map[Resource]time.Time{Cache: start, Bandwidth: start}, ""},
 	} {
 		s := State{Limits: c.limits, Cleared: c.cleared}
 		why := s.tryNext(&Input{At: start, Can: c.can}, &Verdict{Slack: 0.05})

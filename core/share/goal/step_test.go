@@ -218,7 +218,7 @@ func TestStep(t *testing.T) {
 	out = &Outcome{Goals: []Verdict{held}}
 	s = State{Use: 0.8, Low: 0.02, Misses: 3, Well: 4, Changed: start.Add(-leastHold + 1), Goals: s.Goals}
 	in := full(0.7)
-	in.Can = Resources
+	in.Can = []Resource{Cache, Bandwidth}
 	if why := s.step(in, out); why.Code != words.GoalNear || s.Misses != 0 || s.Well != 0 || s.Low != 0.02 {
 		t.Errorf("near: %v, %+v", why, s)
 	}

@@ -29,7 +29,10 @@ func (s *State) tryNext(in *Input, v *Verdict) words.Reason {
 			s.Limits = map[Resource]int{}
 		}
 		s.Limits[r] = limited
-		return words.Because(words.GoalTries, string(r), limited)
+		if r == Siblings { // all or none
+			return words.Because(words.GoalSiblings)
+		}
+		return words.Because(words.GoalTries, r.String(), limited)
 	}
 	return words.Reason{}
 }
@@ -39,17 +42,17 @@ func (s *State) tryOn(in *Input, v *Verdict) words.Reason {
 	t := s.Trial
 	need := max(trialFor, 2*v.Window)
 	if gone := in.At.Sub(t.Began); gone < need {
-		return words.Because(words.GoalTrying, string(t.Resource), need-gone)
+		return words.Because(words.GoalTrying, t.Resource.String(), need-gone)
 	}
 	gained := v.Slack - t.Slack
 	s.Trial = Trial{}
 	if gained >= helped {
 		s.Ceiling = 0 // with that limit it may lie higher
-		return words.Because(words.GoalHurts, string(t.Resource), gained)
+		return words.Because(words.GoalHurts, t.Resource.String(), gained)
 	}
 	delete(s.Limits, t.Resource)
 	s.clear(t.Resource, in.At)
-	return words.Because(words.GoalHarmless, string(t.Resource), clearedFor)
+	return words.Because(words.GoalHarmless, t.Resource.String(), clearedFor)
 }
 
 func (s *State) clear(r Resource, at time.Time) {

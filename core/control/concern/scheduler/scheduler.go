@@ -178,6 +178,8 @@ func (t *turn) config(placements []workload.Placement) *share.SchedulerConfig {
 			tier = workload.BatchTier
 		case tier == workload.BatchTier: // it is left alone
 			continue
+		case t.batch.Shared.FreesSiblings(o.ID): // they are tested as the cause, or were found to be it
+			tier = workload.OnlineStrict
 		case tier == "" && at != nil && at.Class == workload.Dedicated:
 			tier = workload.OnlineStrict
 		case tier == "" || tier == workload.Normal:

@@ -25,14 +25,14 @@ func (t *turn) setNow(o *workload.Observation, cgroup string, kind plan.SettingK
 
 // limits returns what batch work may have of memory and block devices.
 func (t *turn) limits() (out []concern.Desire) {
-	base := &t.settings.Base
+	base := t.Shared.Base(t.settings.Base)
 	var own []*place.Subject
 	for _, x := range t.mine {
 		if t.OwnCgroup(&x.Observation) != "" {
 			own = append(own, x)
 		}
 	}
-	limits := t.memoryLimits(own)
+	limits := t.memoryLimits(own, base.Memory)
 	for i, x := range own {
 		o, cgroup := &x.Observation, t.OwnCgroup(&x.Observation)
 		set := func(kind plan.SettingKind, to string, why words.Reason) {
@@ -70,12 +70,13 @@ func (t *turn) weight(o *workload.Observation, cgroup string) []concern.Desire {
 	return nil
 }
 
-// memoryLimits is how much each batch workload may hold; nil when that is not limited.
-func (t *turn) memoryLimits(own []*place.Subject) []share.MemoryLimit {
-	if t.settings.Base.Memory <= 0 {
+// memoryLimits is how much each batch workload may hold. target is the part of a node's memory that may be in use;
+// nil when that is not limited.
+func (t *turn) memoryLimits(own []*place.Subject, target float64) []share.MemoryLimit {
+	if target <= 0 {
 		return nil
 	}
-	in := share.MemoryInput{Target: t.settings.Base.Memory}
+	in := share.MemoryInput{Target: target}
 	for _, r := range t.Snapshot.Pressure {
 		if r.Resource == "memory" {
 			in.Stalled = r.Full / 100

@@ -70,7 +70,7 @@ func TestMemoryLimits(t *testing.T) {
 	}
 	h := stage()
 	own := h.mine[:2]
-	limits := h.memoryLimits(own)
+	limits := h.memoryLimits(own, h.settings.Base.Memory)
 	if len(limits) != 2 {
 		t.Fatalf("%+v", limits)
 	}
@@ -93,30 +93,30 @@ func TestMemoryLimits(t *testing.T) {
 	}
 	h = stage() // a limit grows slowly, and not at all while the host stalls
 	concerntest.Set(h.Scene, "/b", plan.MemoryHigh, "/b", fmt.Sprint(int64(2*gib)<<10))
-	grows := h.memoryLimits(own)[0].High
+	grows := h.memoryLimits(own, h.settings.Base.Memory)[0].High
 	if grows <= 2*gib || grows >= limits[0].High {
 		t.Errorf("from 2 GiB to %d KiB", grows)
 	}
 	h.Snapshot.Pressure = []workload.Pressure{{Resource: "memory", Full: 50}, {Resource: "cpu", Full: 0}}
-	if got := h.memoryLimits(own)[0].High; got > 2*gib {
+	if got := h.memoryLimits(own, h.settings.Base.Memory)[0].High; got > 2*gib {
 		t.Errorf("while the host stalls, from 2 GiB to %d KiB", got)
 	}
 	h.Snapshot.Pressure[0].Full = 0.5 // percent
-	if got := h.memoryLimits(own)[0].High; got != grows {
+	if got := h.memoryLimits(own, h.settings.Base.Memory)[0].High; got != grows {
 		t.Errorf("while the host stalls half a percent of the time, to %d KiB", got)
 	}
 	h.Snapshot.Pressure = []workload.Pressure{{Resource: "cpu", Full: 50}}
-	if got := h.memoryLimits(own)[0].High; got != grows {
+	if got := h.memoryLimits(own, h.settings.Base.Memory)[0].High; got != grows {
 		t.Errorf("while work waits for CPUs, to %d KiB", got)
 	}
 	h.Snapshot.Host.Nodes[1].Memory = topology.None
 	h.Shared.Memory = nil
-	h.memoryLimits(own)
+	h.memoryLimits(own, h.settings.Base.Memory)
 	if h.Shared.Memory[1].KiB != 0 {
 		t.Errorf("a node of unknown memory has a budget of %d KiB", h.Shared.Memory[1].KiB)
 	}
 	h.settings.Base.Memory = 0
-	if h.memoryLimits(own) != nil {
+	if h.memoryLimits(own, h.settings.Base.Memory) != nil {
 		t.Error("nothing is limited")
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 
 	"github.com/homenode/homenode/core/plan"
@@ -276,35 +275,4 @@ func (t *turn) harm(r *goal.Reading, o *workload.Observation) {
 		}
 	}
 	r.Failed = "its baseline is not known yet"
-}
-
-// canLimit returns the resources, other than cores, that sharing limits on this host.
-func (t *turn) canLimit() (out []goal.Resource) {
-	limit := &t.settings.Base.Cache
-	if limit.Cache > 0 && t.cacheStands() {
-		out = append(out, goal.Cache)
-	}
-	if limit.Bandwidth > 0 && t.cacheStands() {
-		out = append(out, goal.Bandwidth)
-	}
-	return out
-}
-
-// cacheStands reports whether the resctrl group of batch work exists.
-func (t *turn) cacheStands() bool { return t.Journal.Of(plan.CacheGroup, share.CacheGroup) != nil }
-
-// Limited returns the caches and memory bandwidth that goals leave batch work, at most those in most.
-func (v *View) Limited(most share.CacheLimit) share.CacheLimit {
-	if v.Steering == nil {
-		return most
-	}
-	part := func(all int, r goal.Resource) int {
-		if percent := v.Steering.Limits[r]; percent > 0 && all > 0 {
-			return max(5, int(math.Round(float64(all*percent)/100)))
-		}
-		return all
-	}
-	least := min(most.Bandwidth, 10)
-	return share.CacheLimit{Cache: part(most.Cache, goal.Cache), Bandwidth: max(part(most.Bandwidth, goal.Bandwidth),
-		least)}
 }

@@ -383,8 +383,8 @@ func TestLimits(t *testing.T) {
 		stands bool
 		want   string
 	}{
-		{share.CacheLimit{Cache: 1, Bandwidth: 1}, true, "[cache bandwidth]"}, {share.CacheLimit{Cache: 30}, true, "[cache]"},
-		{share.CacheLimit{Bandwidth: 30}, true, "[bandwidth]"}, {share.CacheLimit{}, true, "[]"},
+		{share.CacheLimit{Cache: 1, Bandwidth: 1}, true, "[cache memory bandwidth]"}, {share.CacheLimit{Cache: 30}, true, "[cache]"},
+		{share.CacheLimit{Bandwidth: 30}, true, "[memory bandwidth]"}, {share.CacheLimit{}, true, "[]"},
 		{share.CacheLimit{Cache: 30, Bandwidth: 30}, false, "[]"},
 	} {
 		h := on(t)

@@ -327,7 +327,7 @@ func (t *turn) input() share.Input {
 	p := t.Plan
 	mine := t.mine
 	in := share.Input{At: t.Began.Round(0).UTC(), Settings: t.settings.Share,
-		Scheduled: t.Journal.Of(plan.Scheduler, string(share.SchedulerID)) != nil}
+		Scheduled: t.scheduled()}
 	var dedicated topology.CPUSet
 	for i := range p.Placements {
 		if x := &p.Placements[i]; x.Class == workload.Dedicated {
