@@ -146,6 +146,9 @@ func (s *Scheduler) AttachTo(cgroup uint64) (err error) {
 		return refusal(err)
 	}
 	defer c.Close() // the link holds what it needs, but for the pulse
+	if len(s.links) == 0 {
+		s.noneRuns()
+	}
 	l, err := link.AttachStructOps(link.StructOpsOptions{Map: c.Maps["share"]})
 	if err != nil {
 		return fmt.Errorf("attach scheduler to cgroup %d: %w", cgroup, why(err))
@@ -167,6 +170,18 @@ func (s *Scheduler) AttachTo(cgroup uint64) (err error) {
 		return fmt.Errorf("attach scheduler to cgroup %d: %w", cgroup, err)
 	}
 	return nil
+}
+
+// noneRuns has the nodes count no CPU with batch work: the first sub-scheduler begins, and whatever became of
+// those before, nothing of theirs runs.
+func (s *Scheduler) noneRuns() {
+	for i := range uint32(maxNodes) {
+		var now nodeNow
+		if s.maps["nodes_now"].Lookup(i, &now) == nil && now.Batch != 0 {
+			now.Batch = 0
+			s.maps["nodes_now"].Put(i, now)
+		}
+	}
 }
 
 // why says in words what the kernel means.

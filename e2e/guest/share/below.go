@@ -133,6 +133,11 @@ func scxBelow(t *lab.T) {
 	if on, name := enabled(); !on || name != "other" {
 		t.Fatalf("the other scheduler: %v %s", on, name)
 	}
+	for _, n := range counters(t, s).Nodes {
+		if n.Batch != 0 {
+			t.Fatalf("node %d counts %d CPUs with batch work, and none has any", n.ID, n.Batch)
+		}
+	}
 	comesTo(t, "the other one has the threads", off, float64(len(conf.CPUs))-1.3, float64(len(conf.CPUs)))
 }
 
