@@ -357,9 +357,9 @@ func (s *SchedulerState) ended(at time.Time, end *SchedulerEnd) {
 	s.Since = time.Time{}
 	s.Ended = at
 	s.End = end
-	first := backOff
+	first := backOff // of EndAbove, too: what restarts the scheduler above must find its place free
 	switch end.Kind {
-	case EndHotplug, EndAbove: // not its fault; MostLoads bounds it
+	case EndHotplug: // not its fault; MostLoads bounds it
 		s.Next = at
 		return
 	case EndSysRq:

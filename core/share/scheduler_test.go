@@ -110,7 +110,7 @@ func TestSchedulerBacksOff(t *testing.T) {
 		{EndError, []time.Duration{30 * time.Second, time.Minute}},
 		{EndSysRq, []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute, time.Hour, time.Hour}},
 		{EndHotplug, []time.Duration{0, 0, 0}},
-		{EndAbove, []time.Duration{0, 0, 0}},
+		{EndAbove, []time.Duration{30 * time.Second, time.Minute}},
 	} {
 		var s SchedulerState
 		for i, want := range tt.want {
@@ -141,8 +141,13 @@ func TestSchedulerBelow(t *testing.T) {
 	if _, s = DecideScheduler(in, s); !s.Why.Equal(words.Because(words.SchedulerBelow, "lavd")) {
 		t.Errorf("says %v", s.Why)
 	}
-	in.Seen = SchedulerSeen{Newest: "v2", End: &SchedulerEnd{Kind: EndAbove}} // the other one ends
-	if do, _ := DecideScheduler(in, s); do.Verb != Load || do.Version != "v2" {
-		t.Errorf("%+v", do)
+	in.Seen = SchedulerSeen{Newest: "v2", End: &SchedulerEnd{Kind: EndAbove}} // the other one ends, to come back maybe
+	do, s = DecideScheduler(in, s)
+	if do.Verb != Leave {
+		t.Errorf("at once: %+v", do)
+	}
+	in.At = in.At.Add(30 * time.Second)
+	if do, _ = DecideScheduler(in, s); do.Verb != Load || do.Version != "v2" {
+		t.Errorf("after 30 s: %+v", do)
 	}
 }
