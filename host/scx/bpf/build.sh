@@ -12,7 +12,8 @@ for v in -19 -18 -17 -16 ''; do
 done
 command -v "clang$v" >/dev/null 2>&1 || { echo 'the scheduler in host/scx/bpf has changed, and clang 16 or later is missing: apt-get install clang-19 llvm-19' >&2; exit 3; }
 compile() { # generation, CPU, source, object
-	clang$v -O2 -g -mcpu=$2 -target bpf -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-parentheses \
+	# no path of this machine: the version of an object is its checksum
+	clang$v -O2 -g -ffile-prefix-map="$PWD"=. -mcpu=$2 -target bpf -Wall -Wextra -Werror -Wno-unused-parameter -Wno-sign-compare -Wno-parentheses \
 		-DGENERATION=$1 -c $3 -o $4
 	llvm-strip$v -g $4
 }
