@@ -21,8 +21,9 @@ struct pulse { struct bpf_timer timer; u64 begun; };
 ARRAY(pulses, struct pulse, 1);
 struct sub_cpu {
 	u64 since;    /* ns: when the task of this sub-scheduler that runs there began; 0: none runs */
+	u64 roused;   /* ns: when it was last woken to look for work since it became idle; 0: not at all */
 	u32 node;     /* index + 1 of the node that counts it */
-	u32 idle;     /* as the kernel told last */
+	u32 idle;     /* as the kernel told last; it says nothing where an idle CPU looked and stays idle */
 	u32 usable;   /* the root lets tasks of this cgroup run there */
 	u32 guard;    /* what runs, or is next, runs because it had waited too long */
 };
@@ -60,7 +61,7 @@ APART int strict(u32 cpu)
 APART u32 refused(u32 cpu)
 {
 	struct place *place = at(&places, cpu);
-	struct sub_cpu *c = at(&sub_cpus, cpu);
+	struct cpu_now *c = at(&cpus_now, cpu);
 	struct node_now *there;
 	struct node *node;
 	u64 budget;
@@ -75,7 +76,7 @@ APART u32 refused(u32 cpu)
 	there = at(&nodes_now, place->node);
 	if (!node || !there || node->budget < 0)
 		return ALLOWED;
-	others = there->batch - (c->since != 0);
+	others = there->batch - (c->since != 0); /* of whichever cgroup: the other scheduler chooses among them */
 	budget = node->budget;
 	/* What is left of a whole CPU is a part of each tenth of a second of one more. */
 	if (others >= (s64)(budget / 1000 + ((bpf_ktime_get_ns() / 1000) % 100000 < budget % 1000 * 100)))
@@ -83,27 +84,64 @@ APART u32 refused(u32 cpu)
 	return ALLOWED;
 }
 
-/* wake has an idle CPU of a node look for work, if it may run it. */
-APART int wake(u32 index)
+/* may_wake is whether there is a use in waking a CPU: it may run batch work, or its turn of the guard has come. */
+INLINE int may_wake(u32 cpu, int for_guard, u64 now)
+{
+	struct place *place = at(&places, cpu);
+	struct llc_now *l = place ? at(&llcs_now, place->llc) : NULL;
+
+	return for_guard ? l && now >= l->guard_next : refused(cpu) == ALLOWED;
+}
+
+/*
+ * wake has an idle CPU of a node look for work: of those that there is a use in waking the one that was not woken for
+ * longest, because what waits may be allowed on some CPUs only. The kernel does not tell when it found nothing.
+ */
+APART int wake(u32 index, int for_guard)
 {
 	struct node *node = at(&nodes, index);
+	u64 now = bpf_ktime_get_ns(), oldest = now;
 	struct bpf_iter_num it;
-	int *i, found = 0;
+	struct sub_cpu *c;
+	int *i, best = -1;
 
 	if (!node)
 		return 0;
 	bpf_iter_num_new(&it, 0, node->count & 0xffff);
-	while (!found && (i = bpf_iter_num_next(&it))) {
+	while ((i = bpf_iter_num_next(&it))) {
 		struct place *listed = at(&places, node->first + *i);
-		struct sub_cpu *c = listed ? at(&sub_cpus, listed->order) : NULL;
 
-		if (!c || !c->idle || !c->usable || refused(listed->order) != ALLOWED)
+		if (!listed)
+			break;
+		c = at(&sub_cpus, listed->order);
+		if (!c || !c->idle || !c->usable || c->roused >= oldest || !may_wake(listed->order, for_guard, now))
 			continue;
-		c->idle = 0; /* who is queued next wakes another one; the kernel tells when it idles again */
-		scx_bpf_kick_cid(scx_bpf_cpu_to_cid(listed->order), SCX_KICK_IDLE);
-		count(KICK_IDLE);
-		found = 1;
+		best = listed->order;
+		oldest = c->roused;
+		if (!oldest)
+			break;
 	}
+	bpf_iter_num_destroy(&it);
+	if (best < 0 || !(c = at(&sub_cpus, best)))
+		return 0;
+	c->roused = now;
+	scx_bpf_kick_cid(scx_bpf_cpu_to_cid(best), SCX_KICK_IDLE);
+	count(KICK_IDLE);
+	return 1;
+}
+
+/* wake_beside has an idle CPU of another node look for work: see elsewhere. */
+APART int wake_beside(u32 index)
+{
+	struct settings *set = at(&settings, 0);
+	struct bpf_iter_num it;
+	int *i, found = 0;
+
+	if (!set)
+		return 0;
+	bpf_iter_num_new(&it, 0, set->nr_nodes & 0xff);
+	while (!found && (i = bpf_iter_num_next(&it)))
+		found = *i != index && wake(*i, 0);
 	bpf_iter_num_destroy(&it);
 	return found;
 }
@@ -135,7 +173,7 @@ int sub_enqueue(u64 *ctx)
 		set_since(p, bpf_ktime_get_ns());
 	insert(p, queue, set->slice, ctx[1]);
 	count(ENQUEUED);
-	wake(queue);
+	wake(queue, 0);
 	return 0;
 }
 
@@ -202,7 +240,6 @@ int sub_dispatch(u64 *ctx)
 	asm volatile("" :: "r"(&arena));
 	if (!set || !c || !c->usable)
 		return 0;
-	c->idle = 0;
 	why = refused(cpu);
 	if (why != ALLOWED) {
 		if (goes_on || scx_bpf_dsq_nr_queued(queue) > 0) {
@@ -231,12 +268,14 @@ int sub_running(u64 *ctx)
 	u32 cpu = scx_bpf_cid_to_cpu(scx_bpf_task_cid(p));
 	struct place *place = at(&places, cpu);
 	struct sub_cpu *c = at(&sub_cpus, cpu);
+	struct cpu_now *any = at(&cpus_now, cpu);
 	struct node_now *node = place && place->known ? at(&nodes_now, place->node) : NULL;
 
 	set_since(p, 0);
-	if (!c || c->since)
+	if (!c || !any || c->since)
 		return 0;
 	c->since = bpf_ktime_get_ns();
+	any->since = c->since;
 	c->node = node ? place->node + 1 : 0;
 	if (node)
 		__sync_fetch_and_add(&node->batch, 1);
@@ -244,22 +283,34 @@ int sub_running(u64 *ctx)
 	return 0;
 }
 
-SEC("struct_ops/sub_stopping")
-int sub_stopping(u64 *ctx)
+/* stopped: on a CPU no task of this sub-scheduler runs any more. It returns whether one did. */
+APART int stopped(u32 cpu)
 {
-	struct task_struct *p = (void *)ctx[0];
-	struct sub_cpu *c = at(&sub_cpus, scx_bpf_cid_to_cpu(scx_bpf_task_cid(p)));
+	struct sub_cpu *c = at(&sub_cpus, cpu);
+	struct cpu_now *any = at(&cpus_now, cpu);
 	struct node_now *node;
 
-	if (!c || !c->since)
+	if (!c || !any || !c->since)
 		return 0;
 	node = c->node ? at(&nodes_now, c->node - 1) : NULL;
 	if (node) {
 		__sync_fetch_and_add(&node->batch, -1);
 		__sync_fetch_and_add(&node->used, bpf_ktime_get_ns() - c->since);
 	}
+	if (any->since == c->since) /* no task of another cgroup has come meanwhile */
+		any->since = 0;
 	c->since = 0;
 	c->guard = 0;
+	return 1;
+}
+
+SEC("struct_ops/sub_stopping")
+int sub_stopping(u64 *ctx)
+{
+	struct task_struct *p = (void *)ctx[0];
+
+	if (!stopped(scx_bpf_cid_to_cpu(scx_bpf_task_cid(p))))
+		return 0;
 	/* With a rest of its slice it would wait on this CPU alone, and start again without being asked for. */
 	if (ctx[1] & 1 && p->scx.slice)
 		set_slice(p, 0);
@@ -291,8 +342,10 @@ int sub_idle(u64 *ctx)
 {
 	struct sub_cpu *c = at(&sub_cpus, scx_bpf_cid_to_cpu((s32)ctx[0]));
 
-	if (c)
-		c->idle = ctx[1] & 1;
+	if (!c)
+		return 0;
+	c->idle = ctx[1] & 1;
+	c->roused = 0;
 	return 0;
 }
 
@@ -306,7 +359,10 @@ int sub_rights(u64 *ctx)
 	return 0;
 }
 
-/* ---- the pulse: who waits because of a budget is woken when there is more of it ---- */
+/*
+ * ---- the pulse: who waits because of a budget is woken when there is more of it, and who waited too long in any
+ * case: an idle CPU that may run no batch work asks for none, so the guard would not come ----
+ */
 
 static int beat(void *map, u32 *key, struct pulse *t)
 {
@@ -322,7 +378,10 @@ static int beat(void *map, u32 *key, struct pulse *t)
 	while ((i = bpf_iter_num_next(&it)))
 		if (scx_bpf_dsq_nr_queued(*i) > 0) {
 			busy = 1;
-			wake(*i);
+			if (!wake(*i, 0))
+				wake_beside(*i);
+			if (overdue(*i, bpf_ktime_get_ns()))
+				wake(*i, 1);
 		}
 	bpf_iter_num_destroy(&it);
 	bpf_timer_start(&t->timer, busy ? 2 * MS : 20 * MS, 0);
@@ -364,7 +423,14 @@ int sub_exit(u64 *ctx)
 {
 	struct scx_exit_info *info = (void *)ctx[0];
 	struct ending *e = at(&endings, 0);
+	struct bpf_iter_num it;
+	int *i;
 
+	/* None of its tasks runs any more; a count that was left would make the budget of the others smaller. */
+	bpf_iter_num_new(&it, 0, MAX_CPUS);
+	while ((i = bpf_iter_num_next(&it)))
+		stopped(*i);
+	bpf_iter_num_destroy(&it);
 	if (!e || info->kind == UNLOADED || info->exit_code & CGROUP_GONE)
 		return 0;
 	e->kind = info->kind;
