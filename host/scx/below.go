@@ -17,6 +17,8 @@ import (
 	"github.com/cilium/ebpf/btf"
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
+
+	"github.com/homenode/homenode/core/workload"
 )
 
 // Below is how a Scheduler runs below another one of sched_ext (Linux 7.3 and later): one
@@ -92,10 +94,16 @@ func (s *Scheduler) pinBelow() error {
 	return nil
 }
 
-// adoptedBelow reports whether what was found in a folder runs below another scheduler.
+// readMaps is the maps that this package reads or writes.
+var readMaps = []string{"settings", "places", "nodes", "llcs", "tiers", "cpus_now", "nodes_now", "llcs_now", "endings",
+	"counts", "overlaps"}
+
+// adoptedBelow reports whether what was found in a folder runs below another scheduler. A folder that was removed in
+// part is no such one.
 func (s *Scheduler) adoptedBelow() bool {
 	mark := s.maps["below"]
-	if mark == nil {
+	missing := func(name string) bool { return s.maps[name] == nil }
+	if mark == nil || slices.ContainsFunc(readMaps, missing) {
 		return false
 	}
 	delete(s.maps, "below")
@@ -195,8 +203,8 @@ func why(err error) error {
 	return err
 }
 
-// alive is whether the kernel has a sub-scheduler for a cgroup.
-func alive(cgroup uint64) bool {
+// alive is whether the kernel has a sub-scheduler for a cgroup. Tests replace it.
+var alive = func(cgroup uint64) bool {
 	_, err := os.Stat(filepath.Join("/", subs, fmt.Sprint("sub-", cgroup)))
 	return err == nil
 }
@@ -222,8 +230,15 @@ func (s *Scheduler) dropLink(name string) {
 	}
 }
 
-// prune forgets the links of cgroups that the kernel has taken the sub-scheduler from.
+// prune forgets the links of cgroups that the kernel has taken the sub-scheduler from, and pulses without a link: a
+// daemon was killed before it had pinned that.
 func (s *Scheduler) prune() {
+	for name := range maps.Clone(s.maps) {
+		id, pulse := strings.CutPrefix(name, pulseBelow)
+		if pulse && s.links[linkBelow+id] == nil {
+			s.dropLink(linkBelow + id)
+		}
+	}
 	for name := range maps.Clone(s.links) {
 		if id, err := strconv.ParseUint(strings.TrimPrefix(name, linkBelow), 10, 64); err == nil && !alive(id) {
 			s.dropLink(name)
@@ -263,13 +278,57 @@ func (d *Driver) attach(cgroup string, id uint64) error {
 		return nil
 	}
 	d.runs.prune()
-	if len(d.runs.links) >= mostBelow {
-		return fmt.Errorf("cgroup %s: %d cgroups have a scheduler below another one: at most %[2]d", cgroup, mostBelow)
-	}
+	inner := map[string]uint64{}
+	others := map[string]uint64{}
 	for _, other := range *d.cgroups.Load() {
-		if inner, err := inode(d.dir(other)); err == nil && strings.HasPrefix(other, cgroup+"/") {
-			d.runs.DetachFrom(inner)
+		at, err := inode(d.dir(other))
+		switch {
+		case err != nil || !d.runs.has(at):
+		case strings.HasPrefix(other, cgroup+"/"):
+			inner[other] = at
+		default:
+			others[other] = at
 		}
 	}
-	return d.runs.AttachTo(id)
+	if len(d.runs.links)-len(inner) >= mostBelow {
+		gives := yields(slices.Sorted(maps.Keys(others)), cgroup)
+		if gives == "" {
+			return fmt.Errorf("cgroup %s: %d cgroups have a scheduler below another one: at most %[2]d", cgroup,
+				mostBelow)
+		}
+		d.runs.DetachFrom(others[gives])
+	}
+	for _, at := range inner {
+		d.runs.DetachFrom(at)
+	}
+	err := d.runs.AttachTo(id)
+	if err != nil {
+		for _, at := range inner {
+			err = errors.Join(err, d.runs.AttachTo(at))
+		}
+	}
+	return err
+}
+
+// yields returns which of the cgroups that have a sub-scheduler makes room for another one; "" is none. Ordinary users
+// can make any number of cgroups, so theirs come last and equally many of each user, as in share.SchedulerConfig.Bound.
+func yields(have []string, cgroup string) (gives string) {
+	byUser := map[int][]string{}
+	for _, other := range have {
+		if user := workload.UserOf(other); workload.Ordinary(user) {
+			byUser[user] = append(byUser[user], other)
+		}
+	}
+	most := 0
+	if user := workload.UserOf(cgroup); workload.Ordinary(user) {
+		most = len(byUser[user]) + 1
+	}
+	for _, user := range slices.Sorted(maps.Keys(byUser)) {
+		theirs := byUser[user]
+		if len(theirs) > most {
+			most = len(theirs)
+			gives = theirs[most-1]
+		}
+	}
+	return gives
 }

@@ -2,12 +2,17 @@ package scx
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/cilium/ebpf"
+	"github.com/cilium/ebpf/link"
+
+	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/share"
 )
 
@@ -86,5 +91,86 @@ func TestMadeFor(t *testing.T) {
 	other := Support{Kind: Other, Why: "another sched_ext scheduler is loaded: x"}
 	if no == nil || !strings.Contains(no.Error(), "below another one") || other.unfit() != error(other) {
 		t.Errorf("%v, %v", no, other.unfit())
+	}
+}
+
+// TestAdoptedInPart: what is left of a folder whose removal was interrupted is not taken for a scheduler.
+func TestAdoptedInPart(t *testing.T) {
+	s := &Scheduler{maps: map[string]*ebpf.Map{"below": new(ebpf.Map), "settings": new(ebpf.Map)}}
+	if s.adoptedBelow() || s.below != nil {
+		t.Error("it was adopted without the map of its end")
+	}
+	for _, name := range readMaps {
+		if spec, err := generationBelow.spec(); err != nil || spec.Maps[name] == nil {
+			t.Errorf("the object has no map %s: %v", name, err)
+		}
+	}
+}
+
+// TestYields: a user who has many batch cgroups makes room for the system's and for other users', and no two take
+// turns in making room for each other.
+func TestYields(t *testing.T) {
+	of := func(user, n int) (out []string) {
+		for i := range n {
+			out = append(out, fmt.Sprintf("/user.slice/user-%d.slice/job-%02d.scope", user, i))
+		}
+		return out
+	}
+	system := []string{"/system.slice/a.service", "/kubepods/b"}
+	for _, c := range []struct {
+		name   string
+		have   []string
+		cgroup string
+		want   string
+	}{
+		{"the system's", of(1000, 3), "/system.slice/backup.service", of(1000, 3)[2]},
+		{"another user's first", of(1000, 3), of(1001, 1)[0], of(1000, 3)[2]},
+		{"another user has half", slices.Concat(of(1000, 2), of(1001, 2)), of(1001, 3)[2], ""},
+		{"it would be equally many", slices.Concat(of(1000, 2), of(1001, 1)), of(1001, 2)[1], ""},
+		{"the same user's", of(1000, 3), of(1000, 4)[3], ""},
+		{"none is a user's", system, "/system.slice/backup.service", ""},
+		{"a user's, where the system has all", system, of(1000, 1)[0], ""},
+		{"a hostile name", []string{"/user.slice/user-1000.slice/../user-1001.slice"}, "/x", "/user.slice/user-1000.slice/../user-1001.slice"},
+	} {
+		if got := yields(c.have, c.cgroup); got != c.want {
+			t.Errorf("%s: %q makes room, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// cut is a link that counts how often it is taken away.
+type cut struct {
+	link.Link
+	times *int
+}
+
+func (c cut) Unpin() error { *c.times++; return nil }
+func (c cut) Close() error { return nil }
+
+// TestUndoBelow: a cgroup whose threads have all ended, or have another policy since, still loses its sub-scheduler.
+func TestUndoBelow(t *testing.T) {
+	made(t, threads{1: {Policy: 0}})
+	was := alive
+	t.Cleanup(func() { alive = was })
+	alive = func(uint64) bool { return true }
+	for _, tids := range [][]int{nil, {1}} {
+		d, _ := grouped(t, tids...)
+		id, err := inode(d.dir("/encode"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		times := 0
+		d.runs = &Scheduler{below: &below{}, links: map[string]link.Link{fmt.Sprint(linkBelow, id): cut{times: &times}}}
+		e := plan.Entry{Kind: plan.TaskPolicy, Path: "/encode", Object: fmt.Sprint(id), Old: policyOther,
+			New: plan.PolicyExt}
+		now, err := d.Read(context.Background(), e)
+		if err != nil || now.Value != plan.PolicyExt {
+			t.Errorf("threads %v: it reads %q, %v: nothing would be restored", tids, now.Value, err)
+		}
+		errs := d.Restore(context.Background(), []plan.Entry{e})
+		now, err = d.Read(context.Background(), e)
+		if errs[0] != nil || times != 1 || err != nil || now.Value != policyOther {
+			t.Errorf("threads %v: after undo %q, %v, %v; taken away %d times", tids, now.Value, err, errs, times)
+		}
 	}
 }

@@ -131,6 +131,13 @@ func (d *Driver) now() string {
 	return ""
 }
 
+// adopt finds what an earlier daemon left: it may have given cgroups sub-schedulers.
+func (d *Driver) adopt() {
+	if d.runs == nil {
+		d.now()
+	}
+}
+
 // Look tells the scheduler what holds now, and says how it is.
 func (d *Driver) Look(ctx context.Context, orders share.SchedulerOrders) (share.SchedulerSeen, error) {
 	d.mu.Lock()
@@ -472,6 +479,10 @@ func (d *Driver) Read(ctx context.Context, entry plan.Entry) (plan.Setting, erro
 		tids = append(tids, p.PID)
 	} else {
 		now.Object = entry.Object
+		d.adopt()
+		if id, err := inode(d.dir(entry.Path)); err == nil && d.runs != nil && d.runs.has(id) {
+			now.Value = entry.New // also without a thread of its policy
+		}
 		if tids, err = CgroupThreads(d.dir(entry.Path))(); err != nil {
 			return now, err
 		}
@@ -517,6 +528,7 @@ func (d *Driver) Restore(ctx context.Context, entries []plan.Entry) []error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	out := make([]error, len(entries))
+	d.adopt()
 	for _, single := range []bool{true, false} {
 		for i := range entries {
 			p, err := plan.ParseProcessPath(entries[i].Path)

@@ -422,7 +422,8 @@ func (s *Scheduler) enabled() bool {
 		return false
 	}
 	if s.below != nil {
-		return running(os.DirFS("/")) != Name && takesSubs(os.DirFS("/"))
+		_, err := os.Lstat(filepath.Join(s.pin, markBelow)) // without its folder it takes no more cgroups: see Detach
+		return err == nil && running(os.DirFS("/")) != Name && takesSubs(os.DirFS("/"))
 	}
 	return running(os.DirFS("/")) == Name
 }
@@ -449,6 +450,7 @@ func (s *Scheduler) dropLinks() {
 }
 
 func removePins(pin string) error {
+	os.Remove(filepath.Join(pin, markBelow)) // first, as it was the last: what is left of the folder is not adopted
 	if err := os.RemoveAll(pin); err != nil {
 		return fmt.Errorf("remove pins: %w", err)
 	}
