@@ -230,7 +230,7 @@ const (
 func DecideScheduler(in SchedulerInput, was SchedulerState) (SchedulerDo, SchedulerState) {
 	now := was.after(in.At)
 	seen := &in.Seen
-	if now.Beside != "" && now.Beside != seen.Newest {
+	if now.Beside != "" && now.Beside != seen.Newest && seen.Under == "" { // below another one it waits: see version
 		now.Chosen, now.Beside = "", ""
 	}
 	if in.Work {
@@ -311,7 +311,16 @@ func (s *SchedulerState) decide(in *SchedulerInput, ended bool) SchedulerDo {
 		return SchedulerDo{Why: words.Because(words.SchedulerTooOften, len(s.Loads),
 			s.Loads[0].Add(time.Hour).Sub(in.At).Round(time.Second))}
 	}
-	return SchedulerDo{Load, cmp.Or(s.Chosen, seen.Newest), words.Because(words.SchedulerNeeded)}
+	return SchedulerDo{Load, s.version(seen), words.Because(words.SchedulerNeeded)}
+}
+
+// version is the one to load. A choice among those that run alone says nothing of those below another scheduler, and
+// holds again when that one is gone.
+func (s *SchedulerState) version(seen *SchedulerSeen) string {
+	if s.Beside != "" && s.Beside != seen.Newest {
+		return seen.Newest
+	}
+	return cmp.Or(s.Chosen, seen.Newest)
 }
 
 // waits is why it is not loaded now, and when it is.
@@ -325,6 +334,10 @@ func (s *SchedulerState) watch(in *SchedulerInput, ended bool) words.Reason {
 	t := s.Trial
 	if !t.Why.None() { // it is being taken back
 		return t.Why
+	}
+	if ended && s.End.Kind == EndAbove { // that says nothing of the version, and the one before would end as well
+		s.Trial = nil
+		return words.Reason{}
 	}
 	if ended {
 		t.Why = words.Because(words.SchedulerDidEnd, s.End.String())

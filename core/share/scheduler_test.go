@@ -147,7 +147,26 @@ func TestSchedulerBelow(t *testing.T) {
 		t.Errorf("at once: %+v", do)
 	}
 	in.At = in.At.Add(30 * time.Second)
-	if do, _ = DecideScheduler(in, s); do.Verb != Load || do.Version != "v2" {
+	if do, _ = DecideScheduler(in, s); do.Verb != Load || do.Version != "v1" { // v2 may have failed its probation
 		t.Errorf("after 30 s: %+v", do)
+	}
+	in.Seen.Newest = "v3"
+	if do, _ = DecideScheduler(in, s); do.Verb != Load || do.Version != "v3" {
+		t.Errorf("after 30 s, with a newer one: %+v", do)
+	}
+}
+
+// TestSchedulerTrialBelow: when the scheduler above ends, a version on probation has not failed, and the one before is
+// not loaded: it could not run either.
+func TestSchedulerTrialBelow(t *testing.T) {
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	was := SchedulerState{Runs: "below2", Since: at, Trial: &Trial{From: "below1", To: "below2", Began: at, Until: at.Add(time.Hour)}}
+	in := SchedulerInput{At: at.Add(time.Minute), Work: true, Seen: SchedulerSeen{Newest: "v2", End: &SchedulerEnd{Kind: EndAbove}}}
+	do, s := DecideScheduler(in, was)
+	if do.Verb != Leave || s.Trial != nil || s.Why.Code != words.SchedulerWaits {
+		t.Errorf("%+v, %v", do, s.Why)
+	}
+	if was.Trial == nil {
+		t.Error("the state before was changed")
 	}
 }
