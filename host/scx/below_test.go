@@ -174,3 +174,37 @@ func TestUndoBelow(t *testing.T) {
 		}
 	}
 }
+
+// TestMostBelow: a user who has all 64 keeps out neither the system's nor another user's, and gets no 65th.
+func TestMostBelow(t *testing.T) {
+	was := alive
+	t.Cleanup(func() { alive = was })
+	alive = func(uint64) bool { return true }
+	for cgroup, want := range map[string]int{"/system.slice/backup.service": 1, "/user.slice/user-1001.slice/job.scope": 1,
+		"/user.slice/user-1000.slice/more.scope": 0} {
+		d, _ := grouped(t)
+		d.runs = &Scheduler{below: &below{}, links: map[string]link.Link{}}
+		made := func(cgroup string) uint64 {
+			if err := os.MkdirAll(d.dir(cgroup), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			id, err := inode(d.dir(cgroup))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return id
+		}
+		times := 0
+		var known []string
+		for i := range mostBelow {
+			known = append(known, fmt.Sprintf("/user.slice/user-1000.slice/job-%02d.scope", i))
+			d.runs.links[fmt.Sprint(linkBelow, made(known[i]))] = cut{times: &times}
+		}
+		d.cgroups.Store(&known)
+		err := d.attach(cgroup, made(cgroup))
+		refused := err != nil && strings.Contains(err.Error(), "at most 64")
+		if times != want || refused != (want == 0) {
+			t.Errorf("%s: %d made room, want %d: %v", cgroup, times, want, err)
+		}
+	}
+}
