@@ -160,6 +160,10 @@ func (d *Driver) Look(ctx context.Context, orders share.SchedulerOrders) (share.
 		seen.Newest = versionOf(b)
 	}
 	seen.Loaded = d.now()
+	// Again: it may have begun to end since.
+	if state, name, err = State(os.DirFS(d.o.Root)); err != nil {
+		return seen, fmt.Errorf("read /sys/kernel/sched_ext: %w", err)
+	}
 	if seen.Loaded == "" && d.runs != nil && state == "disabling" && name == Name {
 		// Why is told last, before the name goes (scx_disable_workfn, kernel/sched/ext.c).
 		seen.Loaded = d.version
