@@ -6,6 +6,7 @@ import (
 
 	"github.com/homenode/homenode/core/control"
 	"github.com/homenode/homenode/core/place"
+	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
 	"github.com/homenode/homenode/core/workload"
@@ -20,7 +21,7 @@ func (g *game) check() {
 }
 
 // caches: no work is confined more tightly than it runs. Work that waited in the newest scan, longer than with all of
-// its node to run on, or filled its CPUs, is not kept in caches while a CPU idles elsewhere on its node, however the use of all other work
+// its node to run on, or filled its CPUs and had threads for more, is not kept in caches while a CPU idles elsewhere on its node, however the use of all other work
 // there is divided. A scan answers orders after it has decided, and an order may free CPUs: then the next scan
 // has to widen.
 func (g *game) caches() {
@@ -60,7 +61,8 @@ func (g *game) caches() {
 		if calm := s.CacheCalm[p.Workload]; calm != nil {
 			usual = calm.MayWait()
 		}
-		waits := o.Waited >= max(0.1, usual) || o.CPUUse >= float64(p.CPUs.Len())
+		full := o.CPUUse >= float64(p.CPUs.Len()) && (o.Threads > p.CPUs.Len() || demand.Fills*o.CPUUse > float64(o.Threads))
+		waits := o.Waited >= max(0.1, usual) || full
 		if !waits || idle < 1 {
 			continue
 		}

@@ -12,6 +12,6 @@
 // (demand.Load). Work that runs already is measured with all of its node first, so that its usual waits are known. Work
 // that belongs together is kept together (mates.go).
 //
-// Invariant: No workload is kept in caches whose CPUs it fills, or where it waits, while other
-// CPUs of its node idle (TestWidens; sim/hostile, checkCaches).
+// Invariant: No workload is kept in caches whose CPUs it fills with more threads than these are, or where it waits,
+// while other CPUs of its node idle (TestWidens; sim/hostile, checkCaches).
 package llc

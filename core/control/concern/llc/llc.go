@@ -348,20 +348,21 @@ func (c *Calm) learn(waited float64) {
 // node to run on. What it waits there no other CPUs would spare it.
 func (c *Calm) MayWait() float64 { return c.Usual + max(waitsFrom, straysBy*c.Strays) }
 
-// waits reports whether work gets less CPU time than it wants in so many CPUs: it fills them, or it waits longer
-// than usual.
-func (c *Calm) waits(o *workload.Observation, cpus int) bool {
-	if o.CPUUse >= demand.Fills*float64(cpus) {
+// waits reports whether work gets less CPU time than it wants in so many CPUs: it fills them and has threads for more,
+// or it waits longer than usual.
+func (x *kept) waits(cpus int) bool {
+	o := &x.Observation
+	if o.CPUUse >= demand.Fills*float64(cpus) && loadOf(x.Subject).Most > float64(cpus) {
 		return true
 	}
-	return o.WaitedFrom != "" && o.Waited >= c.MayWait()
+	return o.WaitedFrom != "" && o.Waited >= x.calm.MayWait()
 }
 
 // widen lets work that waits in its caches use all of its node, where CPUs idle there.
 func (t *turn) widen(x *kept) {
 	o := &x.Observation
 	if x.now.Empty() {
-		if x.calm.waits(o, x.node.open(x.now)) {
+		if x.waits(x.node.open(x.now)) {
 			x.calm.Since = t.Began
 		}
 		return
@@ -373,7 +374,7 @@ func (t *turn) widen(x *kept) {
 	}
 	cpus := x.node.open(x.now)
 	idle := x.node.idle(x.now)
-	if cpus >= x.home.VCPUs && !x.calm.waits(o, cpus) {
+	if cpus >= x.home.VCPUs && !x.waits(cpus) {
 		x.why = words.Because(words.CacheKept, x.now, cpus)
 		return
 	}

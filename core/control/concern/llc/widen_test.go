@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/homenode/homenode/core/place"
 	"github.com/homenode/homenode/core/place/demand"
 	"github.com/homenode/homenode/core/plan"
 	"github.com/homenode/homenode/core/topology"
@@ -20,24 +21,46 @@ func (h *host) put(caches ...topology.CacheID) {
 	}
 }
 
-// TestWaits: work waits from exactly where it fills its CPUs, and from the share of its time that it may wait.
+// TestWaits: work waits from exactly where it fills its CPUs and has threads for more, and from the share of its time
+// that it may wait.
 func TestWaits(t *testing.T) {
 	for _, c := range []struct {
 		use, waited float64
+		threads     int
 		from        workload.Source
 		want        bool
 	}{
-		{demand.Fills * 4, 0, workload.PSI, true},
-		{demand.Fills*4 - 0.01, 0, workload.PSI, false},
-		{1, waitsFrom, workload.PSI, true},
-		{1, waitsFrom - 0.001, workload.PSI, false},
-		{1, 1, "", false}, // nothing counts it
+		{demand.Fills * 4, 0, 0, workload.PSI, true},
+		{demand.Fills*4 - 0.01, 0, 0, workload.PSI, false},
+		{4, 0, 4, workload.PSI, false}, // each thread has a CPU
+		{4, 0, 5, workload.PSI, true},
+		{4, 0, 3, workload.PSI, true}, // it starts and ends threads
+		{4, waitsFrom, 4, workload.PSI, true},
+		{1, waitsFrom, 0, workload.PSI, true},
+		{1, waitsFrom - 0.001, 0, workload.PSI, false},
+		{1, 1, 0, "", false}, // nothing counts it
 	} {
-		o := &workload.Observation{CPUUse: c.use, Waited: c.waited, WaitedFrom: c.from}
-		if got := new(Calm).waits(o, 4); got != c.want {
-			t.Errorf("uses %.2f of 4 CPUs, waits %.3f: %v, want %v", c.use, c.waited, got, c.want)
+		o := workload.Observation{CPUUse: c.use, Waited: c.waited, WaitedFrom: c.from, Threads: c.threads}
+		x := &kept{Subject: &place.Subject{Observation: o}, calm: new(Calm)}
+		if got := x.waits(4); got != c.want {
+			t.Errorf("uses %.2f of 4 CPUs with %d threads, waits %.3f: %v, want %v", c.use, c.threads, c.waited, got, c.want)
 		}
 	}
+}
+
+// TestThreadForEachCPU: work with a busy thread for each CPU of a cache stays there; with one more it leaves.
+func TestThreadForEachCPU(t *testing.T) {
+	h := on(t, plan.CachesPlace, 4)
+	h.uses(0, 4, 0)
+	h.scene.Subjects[0].Observation.Threads = 4
+	h.scan(0)
+	code(t, h.scan(calmFor), "a", words.CacheChosen)
+	for range 20 {
+		code(t, h.scan(2*time.Second), "a", words.CacheKept)
+	}
+	h.in(0, "0")
+	h.scene.Subjects[0].Observation.Threads = 5
+	code(t, h.scan(2*time.Second), "a", words.CacheWidened)
 }
 
 // TestWidensWithoutCPUs: work whose cache has no CPU left gets all of its node though no CPU idles there; work whose
