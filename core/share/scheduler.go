@@ -28,6 +28,9 @@ type SchedulerSeen struct {
 	Counters []Counter     `json:"counters,omitempty"` // as the scheduler counts since it was loaded
 	// threads that are not with the scheduler, by cgroup; those with none are left out
 	Left map[string]int `json:"left,omitempty"`
+	// Ended is how the schedulers of single cgroups ended since it was last asked, in the kernel's words, by cgroup:
+	// below another one each has its own. The others go on.
+	Ended map[string]string `json:"ended,omitempty"`
 	// Gap is how long no scheduler ran at the newest swap.
 	Gap time.Duration `json:"gap,omitempty"`
 }

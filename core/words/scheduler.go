@@ -27,6 +27,8 @@ var (
 	SchedulerEnded     = says("scheduler-ended",
 		"the kernel ended the scheduler for batch work ({}); batch work runs with cpu.idle in the kernel's own "+
 			"scheduler; next try in {for}")
+	SchedulerEndedIn = says("scheduler-ended-in",
+		"the kernel ended the scheduler of the batch work in {} ({}); the scheduler above runs it; next try in {for}")
 	SchedulerAdopted = says("scheduler-adopted",
 		"the scheduler for batch work, version {}, was already loaded and continues")
 	SchedulerOrdered = says("scheduler-ordered", "{} asked for version {} of the scheduler for batch work")

@@ -29,7 +29,7 @@ type below struct {
 }
 
 // ownMaps is the maps of which each sub-scheduler has its own.
-var ownMaps = []string{"share", "arena", "pulses", "sub_cpus"}
+var ownMaps = []string{"share", "arena", "pulses", "sub_cpus", ".rodata"}
 
 // arenaAt is the address of the arena, for a process that would map it: the kernel asks for one, and none does.
 const arenaAt = 1 << 44
@@ -66,7 +66,7 @@ func loadBelow(ctx context.Context, o Options, spec *ebpf.CollectionSpec) (*Sche
 	s := &Scheduler{pin: o.Pin, below: &below{spec: spec}, programs: map[string]*ebpf.Program{},
 		links: map[string]link.Link{}}
 	common := spec.Copy()
-	common.Programs = nil
+	common.Programs, common.Variables = nil, nil
 	maps.DeleteFunc(common.Maps, func(name string, _ *ebpf.MapSpec) bool { return slices.Contains(ownMaps, name) })
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (s *Scheduler) pinBelow() error {
 
 // readMaps is the maps that this package reads or writes.
 var readMaps = []string{"settings", "places", "nodes", "llcs", "tiers", "cpus_now", "nodes_now", "llcs_now", "endings",
-	"counts", "overlaps"}
+	"ended", "counts", "overlaps"}
 
 // adoptedBelow reports whether what was found in a folder runs below another scheduler. A folder that was removed in
 // part is no such one.
@@ -147,6 +147,9 @@ func (s *Scheduler) AttachTo(cgroup uint64) (err error) {
 	if err := putMember(spec, "sub_cgroup_id", 8, func(b []byte) { native.PutUint64(b, cgroup) }); err != nil {
 		return err
 	}
+	if err := spec.Variables["own_cgroup"].Set(cgroup); err != nil {
+		return fmt.Errorf("attach scheduler to cgroup %d: %w", cgroup, err)
+	}
 	common := maps.Clone(s.maps)
 	maps.DeleteFunc(common, func(name string, _ *ebpf.Map) bool { return strings.HasPrefix(name, pulseBelow) })
 	c, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{MapReplacements: common})
@@ -164,9 +167,8 @@ func (s *Scheduler) AttachTo(cgroup uint64) (err error) {
 	if !alive(cgroup) { // only the ending says why
 		l.Close()
 		var e kernelEnding
-		s.maps["endings"].Lookup(uint32(0), &e)
-		s.maps["endings"].Put(uint32(0), kernelEnding{}) // the others go on
-		return fmt.Errorf("attach scheduler to cgroup %d: %s", cgroup, text(e.Message[:]))
+		s.maps["ended"].LookupAndDelete(cgroup, &e)
+		return fmt.Errorf("attach scheduler to cgroup %d: %v", cgroup, e.exit())
 	}
 	pulse := fmt.Sprint(pulseBelow, cgroup)
 	s.links[name] = l
@@ -230,6 +232,24 @@ func (s *Scheduler) dropLink(name string) {
 	}
 }
 
+// takeEnded returns how the sub-schedulers of cgroups ended since it was last called, by the cgroups' IDs. The others
+// go on.
+func (s *Scheduler) takeEnded() (map[uint64]string, error) {
+	out := map[uint64]string{}
+	ended := s.maps["ended"]
+	var id uint64
+	var e kernelEnding
+	for all := ended.Iterate(); all.Next(&id, &e); {
+		out[id] = e.exit().String()
+	}
+	for id := range out {
+		if err := ended.Delete(id); err != nil {
+			return nil, fmt.Errorf("read how schedulers of cgroups ended: %w", err)
+		}
+	}
+	return out, nil
+}
+
 // prune forgets the links of cgroups that the kernel has taken the sub-scheduler from, and pulses without a link: a
 // daemon was killed before it had pinned that.
 func (s *Scheduler) prune() {
@@ -259,6 +279,25 @@ func (d *Driver) equip() {
 	if config, err := d.config(nil); err == nil {
 		d.runs.setObject(object, config)
 	}
+}
+
+// endedBelow is how the sub-schedulers of some cgroups ended since it was last asked.
+func (d *Driver) endedBelow(cgroups []string) (map[string]string, error) {
+	if d.runs.below == nil {
+		return nil, nil
+	}
+	d.runs.prune()
+	ends, err := d.runs.takeEnded()
+	if err != nil || len(ends) == 0 {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, cgroup := range cgroups {
+		if id, err := inode(d.dir(cgroup)); err == nil && ends[id] != "" {
+			out[cgroup] = ends[id]
+		}
+	}
+	return out, nil
 }
 
 // attached is whether a cgroup, or one that it is in, has a sub-scheduler of the one that runs.

@@ -183,8 +183,8 @@ func (d *Driver) Look(ctx context.Context, orders share.SchedulerOrders) (share.
 		}
 		return seen, nil
 	}
-	if d.runs.below != nil {
-		d.runs.prune()
+	if seen.Ended, err = d.endedBelow(orders.Cgroups); err != nil {
+		return seen, err
 	}
 	if c := orders.Config; c != nil && (d.told == nil || !c.Equal(d.told)) {
 		if err := d.tell(c); err != nil {

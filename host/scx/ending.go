@@ -6,7 +6,6 @@ import "github.com/homenode/homenode/core/share"
 const (
 	exitSysRq   = 67
 	exitParent  = 68
-	exitKilled  = 69 // by the parent
 	exitError   = 1024
 	exitStall   = 1026
 	exitHotplug = 1 << 32
@@ -21,17 +20,12 @@ func (d *Driver) ended() *share.SchedulerEnd {
 	if err != nil {
 		return &share.SchedulerEnd{Kind: share.EndUnknown, Text: err.Error()}
 	}
-	end := &share.SchedulerEnd{Kind: share.EndUnknown, Text: st.Exit.Reason}
-	if st.Exit.Message != "" {
-		end.Text += ": " + st.Exit.Message
-	}
+	end := &share.SchedulerEnd{Kind: share.EndUnknown, Text: st.Exit.String()}
 	switch {
 	case st.Exit.Kind == exitParent, st.Exit.Kind == 0 && d.runs.below != nil:
 		end.Kind = share.EndAbove
 	case st.Exit.Kind == exitSysRq:
 		end.Kind = share.EndSysRq
-	case st.Exit.Kind == exitKilled:
-		end.Kind = share.EndError
 	case st.Exit.Kind == exitStall:
 		end.Kind = share.EndStalled
 	case st.Exit.Kind >= exitError:

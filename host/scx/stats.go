@@ -156,7 +156,7 @@ func (st *Stats) read(s *Scheduler) error {
 	if err := s.maps["endings"].Lookup(uint32(0), &e); err != nil {
 		return err
 	}
-	st.Exit = Exit{Kind: e.Kind, Code: e.Code, Reason: text(e.Reason[:]), Message: text(e.Message[:])}
+	st.Exit = e.exit()
 	return st.programs(s)
 }
 
@@ -226,6 +226,18 @@ func sum[T ~int](m *ebpf.Map, i T) (uint64, error) {
 		n += v
 	}
 	return n, nil
+}
+
+func (e *kernelEnding) exit() Exit {
+	return Exit{Kind: e.Kind, Code: e.Code, Reason: text(e.Reason[:]), Message: text(e.Message[:])}
+}
+
+// String is an end in the kernel's words.
+func (e Exit) String() string {
+	if e.Message == "" {
+		return e.Reason
+	}
+	return e.Reason + ": " + e.Message
 }
 
 func text(b []byte) string {

@@ -55,6 +55,9 @@ func (h *host) look(orders *share.SchedulerOrders) *share.SchedulerSeen {
 				seen.Left = map[string]int{}
 			}
 			seen.Left[cgroup] = 1 + h.random.IntN(9)
+			if h.kernel.under != "" && seen.Loaded != "" && h.random.IntN(4) == 0 {
+				seen.Ended = map[string]string{cgroup: "runnable task stall"}
+			}
 		}
 	}
 	return seen

@@ -124,11 +124,23 @@ func scxBelow(t *lab.T) {
 		t.Fatalf("%+v", st)
 	}
 
-	// The other one lets nobody run: the watchdog gives the threads to it.
-	t.Do(root["alone"].Put(uint32(0), uint32(1)))
-	t.Poll(2*time.Minute, 100*time.Millisecond, "the watchdog ends it", func() (bool, string) {
-		st := counters(t, s)
-		return strings.Contains(st.Exit.Reason, "stall"), fmt.Sprintf("%+v", st.Exit)
+	// The other one keeps a second cgroup from running: the watchdog gives it those threads, and the first goes on.
+	more := t.NewGroup(lab.CgroupRoot, "more")
+	startIn(t, more, "hog", "1")
+	t.Do(s.AttachTo(t.Inode(more)))
+	t.Do(root["alone"].Put(uint32(0), t.Inode(more)))
+	t.Poll(2*time.Minute, 100*time.Millisecond, "the watchdog ends the second", func() (bool, string) {
+		return !hasSub(t, more), fmt.Sprintf("%+v", counters(t, s).Exit)
+	})
+	between(t, "the first goes on", off.Uses(window(t)), 0.5, float64(len(conf.CPUs)))
+	if st := counters(t, s); !hasSub(t, off) || st.Exit.Kind != 0 {
+		t.Fatalf("the first ended, too: %+v", st.Exit)
+	}
+
+	// It lets nobody run.
+	t.Do(root["alone"].Put(uint32(0), uint64(1)))
+	t.Poll(2*time.Minute, 100*time.Millisecond, "the watchdog ends the first", func() (bool, string) {
+		return !hasSub(t, off), fmt.Sprintf("%+v", counters(t, s).Exit)
 	})
 	if on, name := enabled(); !on || name != "other" {
 		t.Fatalf("the other scheduler: %v %s", on, name)
@@ -141,19 +153,22 @@ func scxBelow(t *lab.T) {
 	comesTo(t, "the other one has the threads", off, float64(len(conf.CPUs))-1.3, float64(len(conf.CPUs)))
 }
 
+// hasSub is whether the kernel has a sub-scheduler for a cgroup.
+func hasSub(t *lab.T, g lab.Group) bool {
+	_, err := os.Stat(fmt.Sprint(schedExt, "root/sub/sub-", t.Inode(g)))
+	return err == nil
+}
+
 // shareBelow: below another scheduler the daemon gives each cgroup of batch work a sub-scheduler. It stays through
-// kill -9, follows the share, takes new cgroups, and undo leaves nothing. When the other one ends, homenode's own
-// is loaded.
+// kill -9, follows the share, takes new cgroups, and undo leaves nothing. One that the kernel ends costs the others
+// nothing, and comes back. When the other one ends, homenode's own is loaded.
 func shareBelow(t *lab.T) {
 	encode, web := sharedHost(t)
-	_, end := otherRoot(t)
+	root, end := otherRoot(t)
 	options := lab.DaemonOptions{Mode: "enforce", Period: "2s", Wrap: []string{lab.Self, "as-service"},
 		Extra: strings.Replace(sharingOn, "match: encode", `match: "encode*"`, 1)}
 	d := t.StartDaemon(options)
-	below := func(g lab.Group) bool {
-		_, err := os.Stat(fmt.Sprint(schedExt, "root/sub/sub-", t.Inode(g)))
-		return err == nil
-	}
+	below := func(g lab.Group) bool { return hasSub(t, g) }
 	await := func(what string) (s scheduling) {
 		t.Poll(60*time.Second, time.Second, what, func() (bool, string) {
 			s = readScheduling(t)
@@ -180,6 +195,21 @@ func shareBelow(t *lab.T) {
 		return below(more.Group), readScheduling(t).Scheduler.Why
 	})
 	id := t.Inode(more.Group)
+	t.Do(root["alone"].Put(uint32(0), id))
+	t.Poll(2*time.Minute, time.Second, "the watchdog ends the one of the second", func() (bool, string) {
+		return !below(more.Group), ""
+	})
+	t.Poll(20*time.Second, time.Second, "history says so", func() (bool, string) {
+		out := t.Must(lab.Homenode("history"), lab.ExitOK).Out
+		return strings.Contains(out, "ended the scheduler of the batch work in /encode2"), out
+	})
+	if s := readScheduling(t).Scheduler; !s.Enabled || !below(encode.Group) || s.Left == 0 {
+		t.Fatalf("status says %+v", s)
+	}
+	t.Do(root["alone"].Put(uint32(0), uint64(0)))
+	t.Poll(2*time.Minute, time.Second, "it gets another one", func() (bool, string) {
+		return below(more.Group), readScheduling(t).Scheduler.Why
+	})
 	more.Kill()
 	t.Do(os.Remove(string(more.Group)))
 	t.Poll(20*time.Second, time.Second, "of a cgroup that is gone nothing is pinned", func() (bool, string) {

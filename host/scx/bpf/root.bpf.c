@@ -29,8 +29,8 @@ struct { UINT(type, BPF_MAP_TYPE_ARRAY); UINT(max_entries, MOST); TYPE(key, u32)
 
 struct { UINT(type, BPF_MAP_TYPE_ARRAY); UINT(max_entries, 1); TYPE(key, u32); TYPE(value, struct ending); } endings SEC(".maps");
 
-/* Not 0: whoever is below gets nothing. */
-struct { UINT(type, BPF_MAP_TYPE_ARRAY); UINT(max_entries, 1); TYPE(key, u32); TYPE(value, u32); } alone SEC(".maps");
+/* Not 0: whoever is below gets nothing; more than 1: the one of this cgroup does not. */
+struct { UINT(type, BPF_MAP_TYPE_ARRAY); UINT(max_entries, 1); TYPE(key, u32); TYPE(value, u64); } alone SEC(".maps");
 
 INLINE u64 *slot(u32 i) { return bpf_map_lookup_elem(&below, &i); }
 
@@ -49,9 +49,10 @@ SEC("struct_ops/root_dispatch")
 int root_dispatch(u64 *ctx)
 {
 	struct task_struct *prev = (void *)ctx[1]; /* of its own */
-	u32 zero = 0, *no = bpf_map_lookup_elem(&alone, &zero);
+	u32 zero = 0;
+	u64 *no = bpf_map_lookup_elem(&alone, &zero);
 
-	if (scx_bpf_dsq_move_to_local___v2(QUEUE, 0) || !no || *no)
+	if (scx_bpf_dsq_move_to_local___v2(QUEUE, 0) || !no || *no == 1)
 		return 0;
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
 		set_slice(prev, SLICE);
@@ -60,7 +61,7 @@ int root_dispatch(u64 *ctx)
 	for (int i = 0; i < MOST; i++) {
 		u64 *cgroup = slot(i);
 
-		if (cgroup && *cgroup && scx_bpf_sub_dispatch(*cgroup))
+		if (cgroup && *cgroup && *cgroup != *no && scx_bpf_sub_dispatch(*cgroup))
 			return 0;
 	}
 	return 0;

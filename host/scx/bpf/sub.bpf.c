@@ -29,11 +29,17 @@ struct sub_cpu {
 };
 ARRAY(sub_cpus, struct sub_cpu, MAX_CPUS);
 
+/* How the sub-schedulers of cgroups ended for reasons of their own, by the cgroup's ID; the others go on. */
+struct { UINT(type, BPF_MAP_TYPE_HASH); UINT(max_entries, 128); TYPE(key, u64); TYPE(value, struct ending); } ended SEC(".maps");
+
+const volatile u64 own_cgroup; /* its ID */
+
 #define MS 1000000ULL
 #define ALLOWED NR_COUNTS /* no reason to refuse */
 #define MAY_RUN 7 /* any of SCX_CAP_ENQ_IMMED, SCX_CAP_ENQ and SCX_CAP_PREEMPT (kernel/sched/ext/internal.h) */
 #define CGROUP_GONE (2ULL << 32) /* SCX_ECODE_RSN_CGROUP_OFFLINE */
 #define UNLOADED 64 /* SCX_EXIT_UNREG */
+#define KILLED 69 /* SCX_EXIT_SUB_KILL, and what follows is errors of its own */
 #define SCX_ENQ_IMMED (1ULL << 33)
 
 /* take moves a task to the CPU that asks. The least right that a root gives is for tasks that run at once. */
@@ -422,8 +428,10 @@ SEC("struct_ops/sub_exit")
 int sub_exit(u64 *ctx)
 {
 	struct scx_exit_info *info = (void *)ctx[0];
-	struct ending *e = at(&endings, 0);
+	static const struct ending none;
+	u64 own = own_cgroup;
 	struct bpf_iter_num it;
+	struct ending *e;
 	int *i;
 
 	/* None of its tasks runs any more; a count that was left would make the budget of the others smaller. */
@@ -431,7 +439,15 @@ int sub_exit(u64 *ctx)
 	while ((i = bpf_iter_num_next(&it)))
 		stopped(*i);
 	bpf_iter_num_destroy(&it);
-	if (!e || info->kind == UNLOADED || info->exit_code & CGROUP_GONE)
+	if (info->kind == UNLOADED || info->exit_code & CGROUP_GONE)
+		return 0;
+	if (info->kind >= KILLED) {
+		bpf_map_update_elem(&ended, &own, &none, 0);
+		e = bpf_map_lookup_elem(&ended, &own);
+	} else {
+		e = at(&endings, 0);
+	}
+	if (!e)
 		return 0;
 	e->kind = info->kind;
 	e->code = info->exit_code;

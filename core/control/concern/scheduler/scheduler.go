@@ -49,6 +49,8 @@ type Scheduler struct {
 	// Again is when threads of a cgroup are switched again, by cgroup. Another program may set their
 	// policy back all the time: each try costs a write to disk.
 	Again map[string]work.Retry
+	// Rest is when a cgroup whose scheduler has ended is given another one, by cgroup.
+	Rest map[string]work.Retry `json:",omitempty"`
 }
 
 // Concern decides whether the sched_ext scheduler for batch work is in the kernel, and which threads
@@ -293,6 +295,7 @@ func (t *turn) seen(r *work.Result) {
 		k.Again = maps.Clone(k.Again) // a View has the other
 		maps.DeleteFunc(k.Again, func(cgroup string, _ work.Retry) bool { return k.Seen.Left[cgroup] == 0 })
 	}
+	t.rest()
 	defer t.answer(nil)
 	in := t.input()
 	if !t.Acts {
@@ -511,7 +514,7 @@ func (t *turn) policies(o *workload.Observation) (out []concern.Desire) {
 				Target: plan.Target{Kind: workload.InKernel, Cgroup: g.Cgroup}, From: "other", To: plan.PolicyExt,
 				Optional: true,
 				Reason:   words.Because(words.SchedulerNeeded)}}
-		none := k.Seen.Left[g.Cgroup] == 0 || t.Later(k.Again[g.Cgroup].Next)
+		none := k.Seen.Left[g.Cgroup] == 0 || t.Later(k.Again[g.Cgroup].Next) || t.Later(k.Rest[g.Cgroup].Next)
 		if t.Applied(plan.TaskPolicy, g.Cgroup, object) != nil && none {
 			d.Stands = concern.Yes
 		}
@@ -539,4 +542,31 @@ func (t *turn) switched(cgroup string) {
 const (
 	switchedAtOnce = 5 // looks one after the other
 	switchedAgain  = 10 * time.Second
+)
+
+// rest takes up that the schedulers of some cgroups have ended. Each is given another one, later each time; the batch
+// work of others is not asked to wait.
+func (t *turn) rest() {
+	k := &t.Scheduler
+	if len(k.Rest)+len(k.Seen.Ended) == 0 {
+		return
+	}
+	k.Rest = maps.Clone(k.Rest) // a View has the other
+	if k.Rest == nil {
+		k.Rest = map[string]work.Retry{}
+	}
+	maps.DeleteFunc(k.Rest, func(_ string, r work.Retry) bool { return t.At.Sub(r.Next).Abs() > restsAtMost })
+	for _, cgroup := range slices.Sorted(maps.Keys(k.Seen.Ended)) {
+		times := k.Rest[cgroup].Failures
+		wait := min(restsFirst<<min(times, 10), restsAtMost)
+		k.Rest[cgroup] = work.Retry{Failures: times + 1, Next: t.At.Add(wait)}
+		bad := plan.Event{Kind: plan.EventHost, Workload: share.SchedulerID, Error: true}
+		t.Event(bad, words.SchedulerEndedIn, cgroup, k.Seen.Ended[cgroup], wait)
+	}
+}
+
+const (
+	restsFirst = time.Minute
+	// restsAtMost is the longest rest, and how long a cgroup must do without another end to count as new.
+	restsAtMost = time.Hour
 )

@@ -272,6 +272,9 @@ func TestPolicies(t *testing.T) {
 		{"they always come", []func(*host){set, left, func(h *host) {
 			h.Scheduler.Again = map[string]work.Retry{"/b": {Next: h.sc.At.Add(time.Second)}}
 		}}, is + " stands"},
+		{"its own has ended", []func(*host){set, left, func(h *host) {
+			h.Scheduler.Rest = map[string]work.Retry{"/b": {Next: h.sc.At.Add(time.Second)}}
+		}}, is + " stands"},
 		{"another cgroup under the path", []func(*host){set, func(h *host) {
 			h.sc.Journal.Of(plan.TaskPolicy, "/b").Object = "6"
 		}}, is + " is otherwise"},
@@ -324,5 +327,40 @@ func TestSwitchedLessOften(t *testing.T) {
 	h.answer(share.SchedulerSeen{Loaded: "v1", Left: map[string]int{"/c": 1}})
 	if len(h.Scheduler.Again) > 0 {
 		t.Errorf("no thread of /b is left, and it remembers %v", h.Scheduler.Again)
+	}
+}
+
+// TestRests: a cgroup whose scheduler the kernel ended gets another one later each time, and as at first once it has
+// gone on for an hour. Others get theirs at once.
+func TestRests(t *testing.T) {
+	h := on(t)
+	h.runs("v1")
+	ends := func() string {
+		h.scan()
+		before := h.Scheduler.Rest
+		times := before["/b"].Failures
+		h.answer(share.SchedulerSeen{Loaded: "v1", Ended: map[string]string{"/b": "stall"}})
+		if before != nil && before["/b"].Failures != times {
+			t.Error("a View that has the rests before has changed")
+		}
+		return h.Scheduler.Rest["/b"].Next.Sub(h.sc.At).String()
+	}
+	h.loop.Logged()
+	var waits []string
+	for range 8 {
+		waits = append(waits, ends())
+	}
+	if got, want := fmt.Sprint(waits), "[1m0s 2m0s 4m0s 8m0s 16m0s 32m0s 1h0m0s 1h0m0s]"; got != want {
+		t.Errorf("it rests for %s, want %s", got, want)
+	}
+	if got := h.loop.Logged(); !strings.Contains(got, "scheduler-ended-in /b stall 1m0s error") {
+		t.Errorf("history says %s", got)
+	}
+	if len(h.Scheduler.Rest) != 1 || h.Scheduler.Seen.Loaded != "v1" {
+		t.Errorf("all others rest, too: %+v", h.Scheduler)
+	}
+	h.sc.At = h.sc.At.Add(2*time.Hour + time.Second)
+	if got := ends(); got != "1m0s" {
+		t.Errorf("an hour after its newest rest it rests for %s", got)
 	}
 }
