@@ -352,7 +352,7 @@ func (c *Calm) MayWait() float64 { return c.Usual + max(waitsFrom, straysBy*c.St
 // or it waits longer than usual.
 func (x *kept) waits(cpus int) bool {
 	o := &x.Observation
-	if o.CPUUse >= demand.Fills*float64(cpus) && loadOf(x.Subject).Most > float64(cpus) {
+	if o.CPUUse >= demand.Fills*float64(cpus) && demand.LoadOf(o.CPUUse, o.Threads).Most > float64(cpus) {
 		return true
 	}
 	return o.WaitedFrom != "" && o.Waited >= x.calm.MayWait()
