@@ -225,6 +225,31 @@ func TestCgroupMadeAnewBeforeAStep(t *testing.T) {
 	}
 }
 
+// Nor is the first step for a cgroup that was given CPUs between the scan and the reading.
+func TestCgroupGivenCPUsBeforeItsFirstStep(t *testing.T) {
+	for _, anew := range []bool{true, false} {
+		f := newFake(t, 2, 8)
+		id := f.add("box", 3, 1<<20, 0)
+		f.keeping(EffectRead)
+		f.scan(2)
+		if len(f.kept) == 0 {
+			t.Fatal("nothing is read")
+		}
+		if anew {
+			f.create("/box")
+		}
+		f.set(plan.CgroupCPUs, "/box", "5-6")
+		f.release()
+		if f.cpus(id) != "5-6" {
+			t.Errorf("made anew %v: 5-6 is set to %q", anew, f.cpus(id))
+		}
+		f.scan(3)
+		if f.cpus(id) != "5-6" || !f.leftAlone(id, words.SetByOthers) || f.s.Journal.Len() != 0 {
+			t.Errorf("made anew %v: 5-6 is set to %q in the end: %+v", anew, f.cpus(id), f.decision(id))
+		}
+	}
+}
+
 // A change that is asked for of a cgroup that was made anew has an entry of its own: undo
 // gives it what it had.
 func TestChangeOfACgroupMadeAnew(t *testing.T) {

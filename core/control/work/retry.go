@@ -57,6 +57,11 @@ func (w *Work) Failing(id workload.ID) bool {
 // Forget forgets what failed long ago, or of workloads that are gone. another has the workloads whose ID
 // is another one's now; at returns the ID that a target has now, or "".
 func (w *Work) Forget(gone func(workload.ID) bool, another map[workload.ID]bool, at func(target string) workload.ID) {
+	for id, t := range w.Tasks { // another one may be in its cgroup by now
+		if t.Request == 0 && !t.Writing && t.Step().Kind.GivesCPUs() && gone(id) {
+			t.Cancelled = true
+		}
+	}
 	dropGone(w.Moves, gone)
 	dropGone(w.Narrowed, gone)
 	w.keepSilent(gone, at)

@@ -172,7 +172,8 @@ func (w *Work) intendYounger(id workload.ID, t *Task, to string) {
 }
 
 // narrowedSince reports whether another program has narrowed CPUs that homenode has not set since
-// the scan that a step is of: what could be used then is not in the set as it is now.
+// the scan that a step is of: what could be used then is not in the set as it is now, or the set is of a cgroup that
+// no scan has seen.
 func (w *Work) narrowedSince(step *plan.Step, c *plan.Change) bool {
 	ofCPUs := c.Kind == plan.CgroupCPUs || c.Kind == plan.Affinity
 	if !ofCPUs || w.Journal.Of(c.Kind, c.Path) != nil {
@@ -183,7 +184,15 @@ func (w *Work) narrowedSince(step *plan.Step, c *plan.Change) bool {
 	if err != nil || bad != nil || now.Empty() {
 		return false
 	}
-	return !from.SubsetOf(now)
+	return !from.SubsetOf(now) || (c.Kind == plan.CgroupCPUs && !w.saw(step.Workload, c))
+}
+
+// saw reports whether the newest scan saw a workload in the cgroup of a setting, and not in an earlier one under its
+// path.
+func (w *Work) saw(id workload.ID, c *plan.Change) bool {
+	o := w.loop.Observation(id)
+	known := o != nil && o.CgroupID > 0 && c.Object != ""
+	return !known || c.Object == strconv.FormatUint(o.CgroupID, 10)
 }
 
 // applied marks a step that took and goes on with the next.

@@ -424,9 +424,13 @@ func TestNarrowedSince(t *testing.T) {
 		{name: "not a set", from: "0-7", setting: "cpuset.cpus /a x", goesOn: true},
 		{name: "set by homenode", from: "0-7", setting: "cpuset.cpus /own 0-3", goesOn: true},
 		{name: "nodes", from: "0-7", setting: "cpuset.mems /a 0-3", goesOn: true},
+		{name: "of the cgroup that was seen", from: "0", setting: "cpuset.cpus /a 0-3 5", goesOn: true},
+		{name: "of another under its path", from: "0", setting: "cpuset.cpus /a 0-3 6"},
+		{name: "of another without CPUs", from: "0", setting: "cpuset.cpus /a - 6", goesOn: true},
 		{name: "a request", from: "0-7", setting: "cpuset.cpus /a 0-3", request: true, goesOn: true},
 	} {
 		f := newFake(t, applied(1, plan.CgroupCPUs, "/own", "0-7", "0-3"))
+		f.seen = map[workload.ID]*workload.Observation{"/a": {ID: "/a", CgroupID: 5}}
 		step := cpusOf("/a", "0")
 		step.From = tt.from
 		f.plan.Steps = []plan.Step{step, cpusOf("/b", "0")}
@@ -452,6 +456,27 @@ func TestCancelledDuringARead(t *testing.T) {
 	f.want("cancelled", "read /a set-cpus 0-3")
 	if f.Journal.Len() != 0 || len(f.Tasks) != 0 || f.TaskResult(&Result{ID: 1}) {
 		t.Error("it goes on")
+	}
+}
+
+// TestGoneDuringARead: CPUs of work that is gone are not set, whoever has its cgroup by now; what a request asks for, or
+// is being written, goes on.
+func TestGoneDuringARead(t *testing.T) {
+	gone := func(workload.ID) bool { return true }
+	f := newFake(t)
+	f.begins(cpusOf("/a", "0-3"))
+	f.Forget(gone, nil, func(string) workload.ID { return "" })
+	f.reads("cpuset.cpus /a 0-7")
+	f.want("gone", "read /a set-cpus 0-3")
+	if f.Journal.Len() != 0 || len(f.Tasks) != 0 {
+		t.Error("it goes on")
+	}
+	f.asks(9, false, cpusOf("/a", "0-3"))
+	f.Forget(gone, nil, func(string) workload.ID { return "" })
+	f.reads("cpuset.cpus /a 0-7")
+	f.Forget(gone, nil, func(string) workload.ID { return "" })
+	if task := f.Tasks["/a"]; task == nil || task.Cancelled {
+		t.Error("a request does not go on")
 	}
 }
 
