@@ -73,6 +73,7 @@ type Input struct {
 // State is the memory from one scan to the next.
 type State struct {
 	Use     float64       `json:"use"`
+	Begun   time.Time     `json:"begun,omitzero"`    // when the goals began, where one was missed then
 	Changed time.Time     `json:"changed,omitzero"`  // when Use changed last
 	Fell    time.Time     `json:"fell,omitzero"`     // when it fell last
 	Missed  time.Time     `json:"missed,omitzero"`   // when a goal was missed last after all had held
@@ -201,6 +202,9 @@ func Decide(in Input, was State) (Outcome, State) {
 	switch {
 	case begins && out.Worst >= 0: // batch work had more CPUs until now: its slack is no evidence
 		out.Next = words.Because(words.GoalBegins, s.Use)
+		if out.Goals[out.Worst].State == Missed { // nor is its miss
+			s.Begun, s.Changed = in.At, in.At
+		}
 	case out.Worst < 0:
 		out.Fell = true
 		out.Next = s.fallBack(&in, &out)
@@ -255,7 +259,7 @@ func (s State) copied() State {
 
 // heedClock moves what lies in the future, after the clock was set back, to now.
 func (s *State) heedClock(in *Input) {
-	all := []*time.Time{&s.Changed, &s.Fell, &s.Missed, &s.Raised, &s.LowFrom, &s.Trial.Began}
+	all := []*time.Time{&s.Begun, &s.Changed, &s.Fell, &s.Missed, &s.Raised, &s.LowFrom, &s.Trial.Began}
 	for k := range s.Levels {
 		all = append(all, &s.Levels[k].Raised, &s.Levels[k].Last)
 	}

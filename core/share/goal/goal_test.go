@@ -96,6 +96,31 @@ func TestOneMissStepsBackAtOnce(t *testing.T) {
 	}
 }
 
+// TestMissAtTheStart: what is missed as the goals begin was measured with all that batch work had before. It calls for
+// no further step before its window is over, unless it rises.
+func TestMissAtTheStart(t *testing.T) {
+	for _, c := range []struct {
+		next  float64
+		after time.Duration
+		steps bool
+	}{{4, 2 * time.Second, false}, {6, 2 * time.Second, true}, {4, 10 * time.Second, true}} {
+		h := newHost()
+		h.read(0, 4)
+		h.goals[0].Window = 10 * time.Second
+		h.scan()
+		if h.out.Use != 0.65 || h.out.Next.Code != words.GoalBegins {
+			t.Fatalf("%v: use %v", h.out.Next, h.out.Use)
+		}
+		h.at = h.at.Add(c.after - scan)
+		h.read(0, c.next)
+		h.goals[0].Window = 10 * time.Second
+		h.scan()
+		if stepped := h.out.Use < 0.65; stepped != c.steps {
+			t.Errorf("%v after %v: use %v, %v", c.next, c.after, h.out.Use, h.out.Next)
+		}
+	}
+}
+
 // TestSecondMissHalves: two scans after a step of load, batch work has at most half; three after it, its minimum.
 func TestSecondMissHalves(t *testing.T) {
 	h := newHost()

@@ -83,12 +83,18 @@ func (s *State) newMiss(out *Outcome) bool {
 func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 	s.Well = 0
 	s.endTrial()
-	now := min(s.Use, max(in.busy(), s.floor(in)))
-	if s.Misses > 0 {
+	floor := s.floor(in)
+	if s.Use <= floor+leastStep/2 { // a goal that is missed without batch work tells nothing of how much of it holds
+		return words.Because(words.GoalLeast, string(v.Workload))
+	}
+	now := min(s.Use, max(in.busy(), floor))
+	begins := !s.Begun.IsZero() && s.Changed.Equal(s.Begun)
+	if s.Misses > 0 || begins {
 		if wait := s.wait(in, v, m); !wait.None() {
 			return wait
 		}
-	} else {
+	}
+	if s.Misses == 0 {
 		now = min(s.Use, max(now, s.Held)) // batch work may have lost CPUs since the value was measured
 		if !s.Missed.IsZero() && in.At.Sub(s.Missed) < often {
 			s.Hold = min(2*s.Hold, mostHold)
@@ -102,12 +108,12 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 	switch s.Misses {
 	case 1:
 		use = now - min(backStep-v.Slack*backPart, mostBack)
-		s.Ceiling = max(leastUse, use)
+		s.Ceiling = max(floor, use)
 	case 2:
 		use = now - max(backStep, batch/2)
-		s.Ceiling = max(leastUse, s.Ceiling-backStep)
+		s.Ceiling = max(floor, ceiling-backStep)
 	default:
-		use = s.floor(in)
+		use, s.Ceiling = floor, ceiling
 	}
 	if s.blame(in, v) { // the miss is of a higher load, which is over
 		s.Ceiling = ceiling
@@ -115,10 +121,7 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 		s.cap()
 	}
 	before := s.Use
-	s.set(in, min(use, s.Use))
-	if s.Use >= before { // at the floor already
-		return words.Because(words.GoalLeast, string(v.Workload))
-	}
+	s.set(in, min(max(use, floor), s.Use))
 	return words.Because(words.GoalBack, before, s.Use)
 }
 

@@ -1,6 +1,7 @@
 package goal
 
 import (
+	"reflect"
 	"testing"
 	"time"
 
@@ -87,11 +88,29 @@ func TestBack(t *testing.T) {
 			t.Errorf("%s: missed at %v", c.name, s.Missed)
 		}
 	}
-	s := State{Use: 0.21, Levels: make([]Level, levels), Level: 2}
 	v, m := missed(0.1)
-	s.Misses = 5
-	if why := s.back(full(0.21), v, m); why.Code != words.GoalLeast || s.Use != 0.21 {
-		t.Errorf("at the floor: %v, use %v", why, s.Use)
+	for misses := range 3 {
+		before := State{Use: 0.21, Ceiling: 0.5, Hold: 2 * leastHold, Missed: start.Add(-leastHold), Misses: misses,
+			Levels: make([]Level, levels), Level: 2}
+		s := before.copied()
+		s.Trial, s.Limits = Trial{Resource: Cache, Began: start}, map[Resource]int{Cache: limited}
+		before.Limits = map[Resource]int{}
+		if why := s.back(full(0.21), v, m); why.Code != words.GoalLeast || !reflect.DeepEqual(s, before) {
+			t.Errorf("at the floor: %v, %+v", why, s)
+		}
+	}
+	s := State{Use: 0.2149, Levels: make([]Level, levels), Level: 2}
+	if why := s.back(full(0.2149), v, m); why.Code != words.GoalLeast || s.Ceiling != 0 {
+		t.Errorf("nearly at the floor: %v, %+v", why, s)
+	}
+	s = State{Use: 0.5, Misses: 1, Levels: make([]Level, levels), Level: 2} // at a level where none was missed yet
+	s.Levels[3] = Level{Use: 0.6, Ceiling: 0.55}
+	if s.back(full(0.5), v, m); !near(s.Ceiling, 0.48) || !near(s.Levels[3].Ceiling, 0.48) {
+		t.Errorf("a second miss without a ceiling: %+v", s)
+	}
+	s = State{Use: 0.22, Ceiling: 0.22, Levels: make([]Level, levels), Level: 2}
+	if why := s.back(full(0.22), v, m); why.Code != words.GoalBack || s.Use != 0.21 || s.Ceiling != 0.21 {
+		t.Errorf("to the floor, and no ceiling below it: %v, %+v", why, s)
 	}
 	s = State{Use: 0.9, Levels: make([]Level, levels), Level: 2} // batch work did not use what it had
 	s.back(full(0.5), v, m)
