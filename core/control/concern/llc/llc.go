@@ -189,8 +189,14 @@ type kept struct {
 // loadOf is what work wants now of the CPUs that it may use.
 func loadOf(x *place.Subject) demand.Load { return demand.LoadOf(x.Observation.CPUUse, threads(x)) }
 
-// most is what it wanted at most.
-func (x *kept) most() demand.Load { return demand.LoadOf(x.calm.Peak, threads(x.Subject)) }
+// most is what it wanted at most. It may have had more threads then.
+func (x *kept) most() demand.Load {
+	n := threads(x.Subject)
+	if loadOf(x.Subject).Most == float64(n) { // they tell what it wants
+		n = max(n, int(math.Ceil(x.calm.Peak)))
+	}
+	return demand.LoadOf(x.calm.Peak, n)
+}
 
 // threads returns how many threads of work can want to run at once; 0 where it is not known. A guest's are its vCPUs.
 func threads(x *place.Subject) int {
