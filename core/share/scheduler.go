@@ -2,6 +2,7 @@ package share
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -28,9 +29,9 @@ type SchedulerSeen struct {
 	Counters []Counter     `json:"counters,omitempty"` // as the scheduler counts since it was loaded
 	// threads that are not with the scheduler, by cgroup; those with none are left out
 	Left map[string]int `json:"left,omitempty"`
-	// Ended is how the schedulers of single cgroups ended since it was last asked, in the kernel's words, by cgroup:
-	// below another one each has its own. The others go on.
-	Ended map[string]string `json:"ended,omitempty"`
+	// Ended is how the schedulers of single cgroups ended since it was last asked, by cgroup: below another one each
+	// has its own. The others go on.
+	Ended map[string]SchedulerEnd `json:"ended,omitempty"`
 	// Gap is how long no scheduler ran at the newest swap.
 	Gap time.Duration `json:"gap,omitempty"`
 }
@@ -345,6 +346,12 @@ func (s *SchedulerState) watch(in *SchedulerInput, ended bool) words.Reason {
 	if ended {
 		t.Why = words.Because(words.SchedulerDidEnd, s.End.String())
 		return t.Why
+	}
+	for _, cgroup := range slices.Sorted(maps.Keys(in.Seen.Ended)) {
+		if end := in.Seen.Ended[cgroup]; end.Kind == EndError { // a stall may be the other scheduler's
+			t.Why = words.Because(words.SchedulerDidEnd, end.String())
+			return t.Why
+		}
 	}
 	t.Gap = max(t.Gap, in.Seen.Gap)
 	t.Worst = max(t.Worst, in.Wait)

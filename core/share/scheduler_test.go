@@ -169,4 +169,12 @@ func TestSchedulerTrialBelow(t *testing.T) {
 	if was.Trial == nil {
 		t.Error("the state before was changed")
 	}
+	for _, kind := range []EndKind{EndStalled, EndError} { // of one cgroup's; a stall may be of the scheduler above
+		in.Seen = SchedulerSeen{Newest: "v2", Loaded: "below2", Under: "lavd",
+			Ended: map[string]SchedulerEnd{"/b": {Kind: kind}}}
+		do, s := DecideScheduler(in, was)
+		if back := do.Verb == Replace && do.Version == "below1"; back != (kind == EndError) || s.Trial == nil {
+			t.Errorf("%s: %+v, %+v", kind, do, s)
+		}
+	}
 }

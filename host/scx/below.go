@@ -18,6 +18,7 @@ import (
 	"github.com/cilium/ebpf/link"
 	"golang.org/x/sys/unix"
 
+	"github.com/homenode/homenode/core/share"
 	"github.com/homenode/homenode/core/workload"
 )
 
@@ -96,7 +97,7 @@ func (s *Scheduler) pinBelow() error {
 
 // readMaps is the maps that this package reads or writes.
 var readMaps = []string{"settings", "places", "nodes", "llcs", "tiers", "cpus_now", "nodes_now", "llcs_now", "endings",
-	"ended", "counts", "overlaps"}
+	"counts", "overlaps"}
 
 // adoptedBelow reports whether what was found in a folder runs below another scheduler. A folder that was removed in
 // part is no such one.
@@ -147,8 +148,10 @@ func (s *Scheduler) AttachTo(cgroup uint64) (err error) {
 	if err := putMember(spec, "sub_cgroup_id", 8, func(b []byte) { native.PutUint64(b, cgroup) }); err != nil {
 		return err
 	}
-	if err := spec.Variables["own_cgroup"].Set(cgroup); err != nil {
-		return fmt.Errorf("attach scheduler to cgroup %d: %w", cgroup, err)
+	if own := spec.Variables["own_cgroup"]; own != nil { // older ones have none: the end of one ends all
+		if err := own.Set(cgroup); err != nil {
+			return fmt.Errorf("attach scheduler to cgroup %d: %w", cgroup, err)
+		}
 	}
 	common := maps.Clone(s.maps)
 	maps.DeleteFunc(common, func(name string, _ *ebpf.Map) bool { return strings.HasPrefix(name, pulseBelow) })
@@ -166,9 +169,8 @@ func (s *Scheduler) AttachTo(cgroup uint64) (err error) {
 	}
 	if !alive(cgroup) { // only the ending says why
 		l.Close()
-		var e kernelEnding
-		s.maps["ended"].LookupAndDelete(cgroup, &e)
-		return fmt.Errorf("attach scheduler to cgroup %d: %v", cgroup, e.exit())
+		ends, err := s.takeEnded()
+		return errors.Join(fmt.Errorf("attach scheduler to cgroup %d: %s", cgroup, ends[cgroup].Text), err)
 	}
 	pulse := fmt.Sprint(pulseBelow, cgroup)
 	s.links[name] = l
@@ -234,13 +236,16 @@ func (s *Scheduler) dropLink(name string) {
 
 // takeEnded returns how the sub-schedulers of cgroups ended since it was last called, by the cgroups' IDs. The others
 // go on.
-func (s *Scheduler) takeEnded() (map[uint64]string, error) {
-	out := map[uint64]string{}
+func (s *Scheduler) takeEnded() (map[uint64]share.SchedulerEnd, error) {
+	out := map[uint64]share.SchedulerEnd{}
 	ended := s.maps["ended"]
+	if ended == nil {
+		return out, nil
+	}
 	var id uint64
 	var e kernelEnding
 	for all := ended.Iterate(); all.Next(&id, &e); {
-		out[id] = e.exit().String()
+		out[id] = e.exit().end()
 	}
 	for id := range out {
 		if err := ended.Delete(id); err != nil {
@@ -281,20 +286,30 @@ func (d *Driver) equip() {
 	}
 }
 
-// endedBelow is how the sub-schedulers of some cgroups ended since it was last asked.
-func (d *Driver) endedBelow(cgroups []string) (map[string]string, error) {
+// collectEnded keeps how sub-schedulers ended until it was reported.
+func (d *Driver) collectEnded() error {
+	d.runs.prune()
+	ends, err := d.runs.takeEnded()
+	if d.untold == nil {
+		d.untold = map[uint64]share.SchedulerEnd{}
+	}
+	maps.Copy(d.untold, ends)
+	return err
+}
+
+// endedBelow is how the sub-schedulers of some cgroups ended since it was last reported.
+func (d *Driver) endedBelow(cgroups []string) (map[string]share.SchedulerEnd, error) {
 	if d.runs.below == nil {
 		return nil, nil
 	}
-	d.runs.prune()
-	ends, err := d.runs.takeEnded()
-	if err != nil || len(ends) == 0 {
+	if err := d.collectEnded(); err != nil || len(d.untold) == 0 {
 		return nil, err
 	}
-	out := map[string]string{}
+	out := map[string]share.SchedulerEnd{}
 	for _, cgroup := range cgroups {
-		if id, err := inode(d.dir(cgroup)); err == nil && ends[id] != "" {
-			out[cgroup] = ends[id]
+		id, err := inode(d.dir(cgroup))
+		if end, ok := d.untold[id]; err == nil && ok {
+			out[cgroup] = end
 		}
 	}
 	return out, nil
@@ -316,7 +331,12 @@ func (d *Driver) attach(cgroup string, id uint64) error {
 	if d.runs == nil || d.runs.below == nil || d.attached(cgroup) {
 		return nil
 	}
-	d.runs.prune()
+	if err := d.collectEnded(); err != nil {
+		return err
+	}
+	if end, ok := d.untold[id]; ok {
+		return fmt.Errorf("cgroup %s: the kernel ended its scheduler: %v", cgroup, &end)
+	}
 	inner := map[string]uint64{}
 	others := map[string]uint64{}
 	for _, other := range *d.cgroups.Load() {

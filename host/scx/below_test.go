@@ -208,3 +208,40 @@ func TestMostBelow(t *testing.T) {
 		}
 	}
 }
+
+// TestEndedNotReplaced: a cgroup whose sub-scheduler the kernel ended gets no other one before that was reported.
+func TestEndedNotReplaced(t *testing.T) {
+	d, _ := grouped(t)
+	d.runs = &Scheduler{below: &below{}, links: map[string]link.Link{}}
+	id, err := inode(d.dir("/encode"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.untold = map[uint64]share.SchedulerEnd{id: Exit{Kind: exitStall, Reason: "runnable task stall"}.end()}
+	if err := d.attach("/encode", id); err == nil || !strings.Contains(err.Error(), "ended its scheduler: stalled") {
+		t.Errorf("attach: %v", err)
+	}
+	seen, err := d.endedBelow([]string{"/encode", "/other"})
+	if err != nil || len(seen) != 1 || seen["/encode"].Kind != share.EndStalled {
+		t.Errorf("a Look says %v, %v", seen, err)
+	}
+	if err := d.attach("/encode", id); err == nil {
+		t.Error("that Look may have failed since")
+	}
+}
+
+// TestOlderBelow: an object of before the ends of single cgroups is no panic.
+func TestOlderBelow(t *testing.T) {
+	spec, err := generationBelow.spec()
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(spec.Variables, "own_cgroup")
+	s := &Scheduler{below: &below{spec: spec}, links: map[string]link.Link{}}
+	if err := s.AttachTo(7); err == nil {
+		t.Error("attached without a kernel that takes it")
+	}
+	if ends, err := s.takeEnded(); err != nil || len(ends) > 0 {
+		t.Errorf("ends %v, %v", ends, err)
+	}
+}

@@ -46,7 +46,8 @@ type Driver struct {
 	before  string // version that ran before: there must be one to go back to
 	told    *share.SchedulerConfig
 	gap     time.Duration
-	listed  map[string][]listedThread // by cgroup: threads with a policy of their own that were read last
+	untold  map[uint64]share.SchedulerEnd // ends of sub-schedulers to report, by the cgroup's ID
+	listed  map[string][]listedThread     // by cgroup: threads with a policy of their own that were read last
 
 	relief  Relief
 	relieve sync.Once
@@ -208,6 +209,7 @@ func (d *Driver) Look(ctx context.Context, orders share.SchedulerOrders) (share.
 			seen.Left[cgroup] = n
 		}
 	}
+	d.untold = nil
 	return seen, nil
 }
 

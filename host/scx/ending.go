@@ -20,17 +20,25 @@ func (d *Driver) ended() *share.SchedulerEnd {
 	if err != nil {
 		return &share.SchedulerEnd{Kind: share.EndUnknown, Text: err.Error()}
 	}
-	end := &share.SchedulerEnd{Kind: share.EndUnknown, Text: st.Exit.String()}
-	switch {
-	case st.Exit.Kind == exitParent, st.Exit.Kind == 0 && d.runs.below != nil:
+	end := st.Exit.end()
+	if st.Exit.Kind == 0 && d.runs.below != nil {
 		end.Kind = share.EndAbove
-	case st.Exit.Kind == exitSysRq:
+	}
+	return &end
+}
+
+func (e Exit) end() share.SchedulerEnd {
+	end := share.SchedulerEnd{Kind: share.EndUnknown, Text: e.String()}
+	switch {
+	case e.Kind == exitParent:
+		end.Kind = share.EndAbove
+	case e.Kind == exitSysRq:
 		end.Kind = share.EndSysRq
-	case st.Exit.Kind == exitStall:
+	case e.Kind == exitStall:
 		end.Kind = share.EndStalled
-	case st.Exit.Kind >= exitError:
+	case e.Kind >= exitError:
 		end.Kind = share.EndError
-	case st.Exit.Code&exitHotplug != 0:
+	case e.Code&exitHotplug != 0:
 		end.Kind = share.EndHotplug
 	}
 	return end

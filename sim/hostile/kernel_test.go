@@ -56,7 +56,7 @@ func (h *host) look(orders *share.SchedulerOrders) *share.SchedulerSeen {
 			}
 			seen.Left[cgroup] = 1 + h.random.IntN(9)
 			if h.kernel.under != "" && seen.Loaded != "" && h.random.IntN(4) == 0 {
-				seen.Ended = map[string]string{cgroup: "runnable task stall"}
+				seen.Ended = map[string]share.SchedulerEnd{cgroup: {Kind: share.EndStalled, Text: "runnable task stall"}}
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package work
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/homenode/homenode/core/plan"
@@ -58,7 +59,8 @@ func (w *Work) Failing(id workload.ID) bool {
 // is another one's now; at returns the ID that a target has now, or "".
 func (w *Work) Forget(gone func(workload.ID) bool, another map[workload.ID]bool, at func(target string) workload.ID) {
 	for id, t := range w.Tasks { // another one may be in its cgroup by now
-		if t.Request == 0 && !t.Writing && t.Step().Kind.GivesCPUs() && gone(id) {
+		givesCPUs := func(step plan.Step) bool { return step.Kind.GivesCPUs() }
+		if t.Request == 0 && slices.ContainsFunc(t.Steps, givesCPUs) && gone(id) {
 			t.Cancelled = true
 		}
 	}

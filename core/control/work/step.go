@@ -184,7 +184,8 @@ func (w *Work) narrowedSince(step *plan.Step, c *plan.Change) bool {
 	if err != nil || bad != nil || now.Empty() {
 		return false
 	}
-	return !from.SubsetOf(now) || (c.Kind == plan.CgroupCPUs && !w.saw(step.Workload, c))
+	own := c.Kind == plan.CgroupCPUs && c.Path == step.Target.Cgroup
+	return !from.SubsetOf(now) || (own && !w.saw(step.Workload, c))
 }
 
 // saw reports whether the newest scan saw a workload in the cgroup of a setting, and not in an earlier one under its

@@ -428,10 +428,10 @@ SEC("struct_ops/sub_exit")
 int sub_exit(u64 *ctx)
 {
 	struct scx_exit_info *info = (void *)ctx[0];
-	static const struct ending none;
+	struct ending e = { .kind = info->kind, .code = info->exit_code };
 	u64 own = own_cgroup;
 	struct bpf_iter_num it;
-	struct ending *e;
+	u32 all = 0;
 	int *i;
 
 	/* None of its tasks runs any more; a count that was left would make the budget of the others smaller. */
@@ -441,18 +441,12 @@ int sub_exit(u64 *ctx)
 	bpf_iter_num_destroy(&it);
 	if (info->kind == UNLOADED || info->exit_code & CGROUP_GONE)
 		return 0;
-	if (info->kind >= KILLED) {
-		bpf_map_update_elem(&ended, &own, &none, 0);
-		e = bpf_map_lookup_elem(&ended, &own);
-	} else {
-		e = at(&endings, 0);
-	}
-	if (!e)
-		return 0;
-	e->kind = info->kind;
-	e->code = info->exit_code;
-	bpf_probe_read_kernel_str(e->reason, sizeof e->reason, info->reason);
-	bpf_probe_read_kernel_str(e->message, sizeof e->message, info->msg);
+	bpf_probe_read_kernel_str(e.reason, sizeof e.reason, info->reason);
+	bpf_probe_read_kernel_str(e.message, sizeof e.message, info->msg);
+	if (info->kind >= KILLED)
+		bpf_map_update_elem(&ended, &own, &e, 0);
+	else
+		bpf_map_update_elem(&endings, &all, &e, 0);
 	return 0;
 }
 

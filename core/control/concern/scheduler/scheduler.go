@@ -275,6 +275,9 @@ func (t *turn) not() words.Reason {
 func (t *turn) seen(r *work.Result) {
 	k := &t.Scheduler
 	k.Look = 0
+	if r.Scheduler != nil {
+		t.rest(r.Scheduler)
+	}
 	if r.ID <= k.Stale {
 		return
 	}
@@ -295,7 +298,6 @@ func (t *turn) seen(r *work.Result) {
 		k.Again = maps.Clone(k.Again) // a View has the other
 		maps.DeleteFunc(k.Again, func(cgroup string, _ work.Retry) bool { return k.Seen.Left[cgroup] == 0 })
 	}
-	t.rest()
 	defer t.answer(nil)
 	in := t.input()
 	if !t.Acts {
@@ -408,6 +410,7 @@ func (t *turn) done(f *work.Failure) {
 		return
 	}
 	k.Seen.Loaded, k.Seen.End = k.Do.Version, nil
+	k.Rest = nil // that was another version, or below another scheduler
 	t.keep(k.Took(t.At.Round(0).UTC(), k.Do, t.input()))
 	k.Why = k.Seen.Runs()
 	t.tell(&was)
@@ -421,6 +424,7 @@ func (t *turn) unloaded() {
 	k.Stale = t.Asked()
 	k.Seen.Loaded = ""
 	k.Untiered = nil
+	k.Rest = nil
 	k.Drop = false
 	t.keep(k.Stopped())
 	t.refuse() // no scan asks after it any more
@@ -514,8 +518,14 @@ func (t *turn) policies(o *workload.Observation) (out []concern.Desire) {
 				Target: plan.Target{Kind: workload.InKernel, Cgroup: g.Cgroup}, From: "other", To: plan.PolicyExt,
 				Optional: true,
 				Reason:   words.Because(words.SchedulerNeeded)}}
-		none := k.Seen.Left[g.Cgroup] == 0 || t.Later(k.Again[g.Cgroup].Next) || t.Later(k.Rest[g.Cgroup].Next)
-		if t.Applied(plan.TaskPolicy, g.Cgroup, object) != nil && none {
+		rests := t.Later(k.Rest[g.Cgroup].Next)
+		none := k.Seen.Left[g.Cgroup] == 0 || t.Later(k.Again[g.Cgroup].Next) || rests
+		switch {
+		case t.Applied(plan.TaskPolicy, g.Cgroup, object) == nil:
+			if rests { // also the next one under that path
+				continue
+			}
+		case none:
 			d.Stands = concern.Yes
 		}
 		out = append(out, d)
@@ -546,9 +556,9 @@ const (
 
 // rest takes up that the schedulers of some cgroups have ended. Each is given another one, later each time; the batch
 // work of others is not asked to wait.
-func (t *turn) rest() {
+func (t *turn) rest(seen *share.SchedulerSeen) {
 	k := &t.Scheduler
-	if len(k.Rest)+len(k.Seen.Ended) == 0 {
+	if len(k.Rest)+len(seen.Ended) == 0 {
 		return
 	}
 	k.Rest = maps.Clone(k.Rest) // a View has the other
@@ -556,12 +566,19 @@ func (t *turn) rest() {
 		k.Rest = map[string]work.Retry{}
 	}
 	maps.DeleteFunc(k.Rest, func(_ string, r work.Retry) bool { return t.At.Sub(r.Next).Abs() > restsAtMost })
-	for _, cgroup := range slices.Sorted(maps.Keys(k.Seen.Ended)) {
-		times := k.Rest[cgroup].Failures
-		wait := min(restsFirst<<min(times, 10), restsAtMost)
-		k.Rest[cgroup] = work.Retry{Failures: times + 1, Next: t.At.Add(wait)}
-		bad := plan.Event{Kind: plan.EventHost, Workload: share.SchedulerID, Error: true}
-		t.Event(bad, words.SchedulerEndedIn, cgroup, k.Seen.Ended[cgroup], wait)
+	for _, x := range t.Subjects {
+		for _, g := range t.Cgroups(&x.Observation) {
+			end, ok := seen.Ended[g.Cgroup]
+			if !ok || len(k.Rest) >= mostRests {
+				continue
+			}
+			times := k.Rest[g.Cgroup].Failures
+			wait := min(restsFirst<<min(times, 10), restsAtMost)
+			k.Rest[g.Cgroup] = work.Retry{Failures: times + 1, Next: t.At.Add(wait)}
+			// in its owner's part of history
+			bad := plan.Event{Kind: plan.EventHost, Workload: x.Observation.ID, Error: true}
+			t.Event(bad, words.SchedulerEndedIn, g.Cgroup, end.String(), wait)
+		}
 	}
 }
 
@@ -569,4 +586,6 @@ const (
 	restsFirst = time.Minute
 	// restsAtMost is the longest rest, and how long a cgroup must do without another end to count as new.
 	restsAtMost = time.Hour
+	// mostRests bounds what users can have remembered, who make any number of cgroups.
+	mostRests = 1024
 )

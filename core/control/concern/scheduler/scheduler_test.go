@@ -275,6 +275,9 @@ func TestPolicies(t *testing.T) {
 		{"its own has ended", []func(*host){set, left, func(h *host) {
 			h.Scheduler.Rest = map[string]work.Retry{"/b": {Next: h.sc.At.Add(time.Second)}}
 		}}, is + " stands"},
+		{"its own has ended, and the cgroup is new", []func(*host){left, func(h *host) {
+			h.Scheduler.Rest = map[string]work.Retry{"/b": {Next: h.sc.At.Add(time.Second)}}
+		}}, ""},
 		{"another cgroup under the path", []func(*host){set, func(h *host) {
 			h.sc.Journal.Of(plan.TaskPolicy, "/b").Object = "6"
 		}}, is + " is otherwise"},
@@ -339,7 +342,7 @@ func TestRests(t *testing.T) {
 		h.scan()
 		before := h.Scheduler.Rest
 		times := before["/b"].Failures
-		h.answer(share.SchedulerSeen{Loaded: "v1", Ended: map[string]string{"/b": "stall"}})
+		h.answer(share.SchedulerSeen{Loaded: "v1", Ended: map[string]share.SchedulerEnd{"/b": {Kind: "stalled", Text: "stall"}, "/nobody": {}}})
 		if before != nil && before["/b"].Failures != times {
 			t.Error("a View that has the rests before has changed")
 		}
@@ -353,7 +356,7 @@ func TestRests(t *testing.T) {
 	if got, want := fmt.Sprint(waits), "[1m0s 2m0s 4m0s 8m0s 16m0s 32m0s 1h0m0s 1h0m0s]"; got != want {
 		t.Errorf("it rests for %s, want %s", got, want)
 	}
-	if got := h.loop.Logged(); !strings.Contains(got, "scheduler-ended-in /b stall 1m0s error") {
+	if got := h.loop.Logged(); !strings.Contains(got, "event /b scheduler-ended-in /b stalled: stall 1m0s error") {
 		t.Errorf("history says %s", got)
 	}
 	if len(h.Scheduler.Rest) != 1 || h.Scheduler.Seen.Loaded != "v1" {
@@ -362,5 +365,13 @@ func TestRests(t *testing.T) {
 	h.sc.At = h.sc.At.Add(2*time.Hour + time.Second)
 	if got := ends(); got != "1m0s" {
 		t.Errorf("an hour after its newest rest it rests for %s", got)
+	}
+	h.Scheduler.Stale = 1000 // a swap was under way: the end is not told again
+	if got := ends(); got != "2m0s" {
+		t.Errorf("an old answer: it rests for %s", got)
+	}
+	h.Restored(h.sc, &plan.Entry{Kind: plan.Scheduler})
+	if len(h.Scheduler.Rest) > 0 {
+		t.Error("it rests without a scheduler")
 	}
 }
