@@ -4,10 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
+	"slices"
 	"strings"
 
 	"github.com/godbus/dbus/v5"
+	"golang.org/x/sys/unix"
 
 	"github.com/homenode/homenode/core/guest"
 	"github.com/homenode/homenode/host/libvirt/domain"
@@ -157,6 +161,9 @@ func (c *Client) define(ctx context.Context, xml []byte) error {
 	return c.call(ctx, c.path, connectIface+".DomainDefineXML", &path, string(xml))
 }
 
+// ends is what a call returns whose connection ends: which of them depends on what it was doing.
+var ends = []error{dbus.ErrClosed, net.ErrClosed, io.EOF, unix.EPIPE, unix.ECONNRESET}
+
 // explain gives an error of the bus its meaning.
 func explain(op string, err error) error {
 	var e dbus.Error
@@ -164,7 +171,7 @@ func explain(op string, err error) error {
 		if errors.Is(err, context.DeadlineExceeded) {
 			return fmt.Errorf("%s: %w: no answer in time", op, ErrUnavailable)
 		}
-		if errors.Is(err, dbus.ErrClosed) {
+		if slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) }) {
 			return fmt.Errorf("%s: %w: %w", op, ErrUnavailable, err)
 		}
 		return err

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"os/exec"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/godbus/dbus/v5"
@@ -384,6 +387,16 @@ func TestUnreachable(t *testing.T) {
 	}
 	if _, err := Open(context.Background(), "xen:///"); !errors.Is(err, ErrURI) {
 		t.Errorf("no such URI: %v", err)
+	}
+}
+
+// TestConnectionEnds: whatever a call was doing as its connection ended, libvirt is unavailable.
+func TestConnectionEnds(t *testing.T) {
+	for _, end := range []error{net.ErrClosed, syscall.EPIPE, syscall.ECONNRESET, io.EOF} {
+		err := explain("guest \"a\"", &net.OpError{Op: "read", Net: "unix", Err: end})
+		if !errors.Is(err, ErrUnavailable) {
+			t.Errorf("%v", err)
+		}
 	}
 }
 
