@@ -2,6 +2,7 @@ package workload
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/homenode/homenode/core/topology"
@@ -291,6 +292,16 @@ func sameProcesses(a, b []ProcessMemory) bool {
 	return len(a) == len(b) && (a == nil) == (b == nil) && slices.EqualFunc(a, b, func(x, y ProcessMemory) bool {
 		return x.Process == y.Process && x.Use == y.Use && same(x.Memory, y.Memory) && same(x.RanOn, y.RanOn)
 	})
+}
+
+// SameCgroup reports whether an object, the decimal inode of a cgroup, is the cgroup that was observed, and not an
+// earlier or a later one under its path. It is where one of the two is not known.
+func (o *Observation) SameCgroup(object string) bool {
+	if object == "" || o.CgroupID == 0 {
+		return true
+	}
+	var digits [20]byte // thousands are compared at every scan: none is allocated for
+	return object == string(strconv.AppendUint(digits[:0], o.CgroupID, 10))
 }
 
 // LocalShare is the best that is known of the share of accesses that stay on their

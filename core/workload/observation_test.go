@@ -77,3 +77,17 @@ func TestExpectedByProcess(t *testing.T) {
 		}
 	}
 }
+
+// TestSameCgroup: an entry of an earlier cgroup under a path is not of the one that is there.
+func TestSameCgroup(t *testing.T) {
+	for _, tt := range []struct {
+		object string
+		id     uint64
+		want   bool
+	}{{"", 5, true}, {"5", 0, true}, {"5", 5, true}, {"15", 15, true}, {"5", 55, false}, {"55", 5, false}} {
+		got := (&Observation{CgroupID: tt.id}).SameCgroup(tt.object)
+		if got != tt.want {
+			t.Errorf("%q and %d: %v", tt.object, tt.id, got)
+		}
+	}
+}

@@ -180,7 +180,7 @@ func (s *Scene) SetByOthers(journal Journal, o *workload.Observation) words.Reas
 	own = path.Clean(own)
 	for at := own; ; at = path.Dir(at) {
 		e := journal.Of(plan.CgroupCPUs, at)
-		if e != nil && (at != own || SameCgroup(e, o)) {
+		if e != nil && (at != own || o.SameCgroup(e.Object)) {
 			return words.Reason{}
 		}
 		if at == "/" {

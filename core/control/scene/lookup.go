@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/homenode/homenode/core/plan"
@@ -65,16 +64,6 @@ func CgroupPath(o *workload.Observation) string {
 		return o.Cgroup
 	}
 	return string(o.ID)
-}
-
-// SameCgroup reports whether an entry is about the cgroup that was observed, and not about an
-// earlier one under its path.
-func SameCgroup(e *plan.Entry, o *workload.Observation) bool {
-	if e.Object == "" || o.CgroupID == 0 {
-		return true
-	}
-	var digits [20]byte // thousands are compared at every scan: none is allocated for
-	return e.Object == string(strconv.AppendUint(digits[:0], o.CgroupID, 10))
 }
 
 // ProcessID returns the workload that a process is the root of.

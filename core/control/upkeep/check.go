@@ -41,7 +41,7 @@ func (h *Host) Check() {
 // whether it does.
 func (h *Host) checkSetting(o *workload.Observation, texts *setTexts) bool {
 	e := h.Work.Journal.Of(plan.CgroupCPUs, scene.CgroupPath(o))
-	if e != nil && !scene.SameCgroup(e, o) {
+	if e != nil && !o.SameCgroup(e.Object) {
 		h.Work.Mark(e, plan.Gone)
 		return false
 	}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/homenode/homenode/core/control/journal"
-	"github.com/homenode/homenode/core/control/scene"
 	"github.com/homenode/homenode/core/control/work"
 	"github.com/homenode/homenode/core/plan"
 )
@@ -43,7 +42,7 @@ func (s *Searches) Prune(h *Host) {
 		// Processes come and go while their workload stays, and what a source claims may
 		// have been started anew.
 		if o == nil || e.Kind == plan.Affinity || e.Kind == plan.TaskPolicy || h.Scene.Claims[e.Workload] != nil ||
-			!scene.SameCgroup(&e, o) {
+			!o.SameCgroup(e.Object) {
 			ask = append(ask, e)
 		}
 	}

@@ -185,15 +185,8 @@ func (w *Work) narrowedSince(step *plan.Step, c *plan.Change) bool {
 		return false
 	}
 	own := c.Kind == plan.CgroupCPUs && c.Path == step.Target.Cgroup
-	return !from.SubsetOf(now) || (own && !w.saw(step.Workload, c))
-}
-
-// saw reports whether the newest scan saw a workload in the cgroup of a setting, and not in an earlier one under its
-// path.
-func (w *Work) saw(id workload.ID, c *plan.Change) bool {
-	o := w.loop.Observation(id)
-	known := o != nil && o.CgroupID > 0 && c.Object != ""
-	return !known || c.Object == strconv.FormatUint(o.CgroupID, 10)
+	o := w.loop.Observation(step.Workload)
+	return !from.SubsetOf(now) || (own && o != nil && !o.SameCgroup(c.Object))
 }
 
 // applied marks a step that took and goes on with the next.
