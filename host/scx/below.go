@@ -169,8 +169,7 @@ func (s *Scheduler) AttachTo(cgroup uint64) (err error) {
 	}
 	if !alive(cgroup) { // only the ending says why
 		l.Close()
-		ends, err := s.takeEnded()
-		return errors.Join(fmt.Errorf("attach scheduler to cgroup %d: %s", cgroup, ends[cgroup].Text), err)
+		return fmt.Errorf("attach scheduler to cgroup %d: %s", cgroup, s.endOf(cgroup))
 	}
 	pulse := fmt.Sprint(pulseBelow, cgroup)
 	s.links[name] = l
@@ -232,6 +231,15 @@ func (s *Scheduler) dropLink(name string) {
 		s.maps[pulseBelow+id].Close()
 		delete(s.maps, pulseBelow+id)
 	}
+}
+
+// endOf returns how the sub-scheduler of one cgroup ended, and forgets it; those of others stay to be reported.
+func (s *Scheduler) endOf(cgroup uint64) string {
+	var e kernelEnding
+	if ended := s.maps["ended"]; ended != nil && ended.Lookup(cgroup, &e) == nil {
+		ended.Delete(cgroup)
+	}
+	return e.exit().String()
 }
 
 // takeEnded returns how the sub-schedulers of cgroups ended since it was last called, by the cgroups' IDs. The others
