@@ -21,7 +21,7 @@ type Load struct {
 }
 
 // LoadOf returns the load of work that keeps busy CPUs busy with so many threads; 0 where they are not known. Work that
-// keeps more CPUs busy than it has threads starts and ends them all the time: its number of threads tells nothing.
+// keeps more CPUs busy than it has threads starts and ends them all the time: its number of threads says nothing.
 func LoadOf(busy float64, threads int) Load {
 	if threads <= 0 || Fills*busy > float64(threads) {
 		return Load{Busy: busy, Varies: busy, Most: manyThreads}

@@ -84,7 +84,7 @@ func (s *State) back(in *Input, v *Verdict, m *Past) words.Reason {
 	s.Well = 0
 	s.endTrial()
 	floor := s.floor(in)
-	if s.Use <= floor+leastStep/2 { // a goal that is missed without batch work tells nothing of how much of it holds
+	if s.Use <= floor+leastStep/2 { // without batch work a missed goal is no evidence against more of it
 		return words.Because(words.GoalLeast, string(v.Workload))
 	}
 	now := min(s.Use, max(in.busy(), floor))

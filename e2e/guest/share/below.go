@@ -137,7 +137,7 @@ func scxBelow(t *lab.T) {
 		t.Fatalf("the first ended, too: %+v", st.Exit)
 	}
 
-	// It lets nobody run.
+	// It keeps both from running.
 	t.Do(root["alone"].Put(uint32(0), uint64(1)))
 	t.Poll(2*time.Minute, 100*time.Millisecond, "the watchdog ends the first", func() (bool, string) {
 		return !hasSub(t, off), fmt.Sprintf("%+v", counters(t, s).Exit)

@@ -366,7 +366,7 @@ func TestRests(t *testing.T) {
 	if got := ends(); got != "1m0s" {
 		t.Errorf("an hour after its newest rest it rests for %s", got)
 	}
-	h.Scheduler.Stale = 1000 // a swap was under way: the end is not told again
+	h.Scheduler.Stale = 1000 // a swap was under way: the end is reported once
 	if got := ends(); got != "2m0s" {
 		t.Errorf("an old answer: it rests for %s", got)
 	}
